@@ -3,8 +3,8 @@ CREATE SCHEMA errors;
 SET search_path = errors, public;
 
 -- All that a refused call could have changed.
-CREATE FUNCTION state() RETURNS text LANGUAGE sql VOLATILE AS $$
-SELECT jsonb_build_array(
+CREATE FUNCTION state() RETURNS text LANGUAGE plpgsql VOLATILE AS $$ BEGIN
+RETURN jsonb_build_array(
     (SELECT jsonb_agg(q ORDER BY q.queue) FROM pgq_ext.queue q),
     (SELECT jsonb_agg(j ORDER BY j.job_id) FROM pgq_ext.job j),
     (SELECT jsonb_agg(d ORDER BY d.job_id) FROM pgq_ext.dead_job d),
@@ -12,8 +12,8 @@ SELECT jsonb_build_array(
     (SELECT jsonb_agg(h ORDER BY h.name) FROM pgq_ext.held_lock h),
     (SELECT jsonb_agg(r ORDER BY r.name) FROM pgq_ext.run r),
     (SELECT jsonb_agg(r ORDER BY r.name) FROM pgq_ext.rate_limit r),
-    (SELECT jsonb_agg(t ORDER BY t.schedule) FROM pgq_ext.timetable t)) #>> '{}'
-$$;
+    (SELECT jsonb_agg(t ORDER BY t.schedule) FROM pgq_ext.timetable t)) #>> '{}';
+END $$;
 
 -- Tries each line of calls, and tells what came of it. A line that does not fail shows up as "no error".
 CREATE FUNCTION try(calls text) RETURNS SETOF text LANGUAGE plpgsql AS $$

@@ -67,7 +67,7 @@ SELECT segment AS current, (segment + 1) % 8 AS next FROM pgq_ext.segment WHERE 
 UPDATE pgq_ext.job SET segment = :next WHERE payload = '2';
 SELECT state, live_rows, held_by FROM pgq_ext.segment WHERE segment IN (:current, :next) ORDER BY 1;
 ROLLBACK;
-SELECT count(*) FROM pgq_ext.rotation_blocker WHERE kind = 'snapshot';
+SELECT count(*) FROM pgq_ext.rotation_blocker JOIN pg_stat_activity USING (pid) WHERE kind = 'snapshot' AND backend_type = 'client backend';
 SELECT pgq_drop_queue('s', force => true);
 
 -- ---- capacity ----

@@ -9,6 +9,7 @@
 #   test/run.sh strict            regress and isolation: what CI runs by test/strict.sh
 #   test/run.sh servers           the suites that depend on the server, to be run with every PostgreSQL; with versions after 15
 #                                 also pg_upgrade, which installs packages of another release
+#   test/run.sh servers-2/3       the same, but of the suite tap only every third file, from the second on
 #   test/run.sh once              the other suites, which run with PostgreSQL 15 only
 #
 # JOBS=200000 in the environment is the number of jobs of the suite "shards".
@@ -32,6 +33,7 @@ beside=()
 pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 "$pg_config" --version
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
+share=
 quick=
 [ "${1:-}" != quick ] || quick=yes
 case ${1:-} in
@@ -42,7 +44,9 @@ case ${1:-} in
 			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards "${suites[@]}")
 		fi
 		[ -z "$quick" ] || suites=(regress isolation tap pgtap torture) ;;
-	servers) [ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
+	servers | servers-[1-9]/[1-9])
+		share=${1#servers}
+		[ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
 	once)
 		beside=(unit model conventions runner odr)
 		suites=(clients monitoring failover shards) ;;
@@ -291,7 +295,7 @@ prove_all()
 	run env "${template[@]}" ${quick:+PGQ_ONE_SERVER=1} \
 		 TESTDIR="$work" TESTDATADIR="$checks" TESTLOGDIR="$checks/log" TEMP_CONFIG="$work/test/pgq_ext.conf" PG_REGRESS="$pgxs/src/test/regress/pg_regress" \
 		prove --timer -j "$at_once" -I "$pgxs/src/test/perl" -I test/perl "$@" | tee "$out" |
-		awk -v all=$# '/^\[[0-9:]+\] / { print ++n " of " all ", " $0; fflush(); next } { print; fflush() }'
+		perl -e '$| = 1; while (<STDIN>) { print ++$n, " of $ARGV[0], " if /^\[[0-9:]+\] /; print }' $#
 	durations <"$out"
 	sed -n "s/^test\/$folder\/\(.*\)\.pl .*(Wstat: .*/\1/p" "$out" | sort -u | while read -r name; do
 		test/failed_log.sh "$checks/log" "$name"
@@ -311,6 +315,11 @@ run_tap()
 			! one_server "$file" || files+=("$file")
 		done
 		echo "${#files[@]} of ${#all[@]} files, those with one server"
+	fi
+	if [ -n "$share" ]; then
+		local first=${share:1:1} step=${share:3:1} i
+		files=()
+		for ((i = first - 1; i < ${#all[@]}; i += step)); do files+=("${all[i]}"); done
 	fi
 	prove_all t 4 "${files[@]}"
 }
@@ -355,7 +364,7 @@ run_failover()
 {
 	local files
 	mapfile -t files < <(matching test/failover .pl)
-	prove_all failover 3 "${files[@]}"
+	prove_all failover 2 "${files[@]}"
 }
 
 # Runs tests of test/t as upgrades from PostgreSQL 15 to this version.

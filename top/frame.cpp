@@ -9,15 +9,15 @@ namespace top {
 namespace {
 
 /*
- * number of lines above the rows (title, summary, screens and heading) and below the rows (message
- * and keys)
+ * number of lines around the rows: above them title, summary, screens and heading, below them
+ * message and keys
  */
 constexpr int kLinesAround = 6;
 constexpr int kMostNotes = 3;
 constexpr size_t kMostDetail = 3;
 constexpr Size kSmallest = {8, 40};
 
-/* Return a line in one style, after making text of other users safe. */
+/* Return a line in one style, with the text made safe for a terminal (shown() in text.h). */
 Line
 said(const std::string &text, const Scene &scene, Size size, Style style = Style::plain)
 {

@@ -34,7 +34,10 @@ struct Size
 /* Return lines that fit the size. In `state`, sets the number of the first row that is shown. */
 std::vector<Line> frame_of(State &state, const Scene &scene, Size size);
 
-/* Return the least number of table rows on a screen of that size: the length of a page. */
+/*
+ * Return by how many rows the keys PgUp and PgDn move: the number of table rows on a screen of that
+ * size that has kMostNotes lines below the table.
+ */
 size_t rows_of(Size size);
 
 } // namespace top

@@ -48,7 +48,10 @@ print_once(Link &link, const Options &options, Charset charset)
 	memory.add(*snapshot);
 	std::string text = options.mode == Options::Mode::json ? document(*snapshot, memory)
 														   : report(*snapshot, memory, charset);
-	/* Writing fails, for example, if the disk is full or the reader has ended. */
+	/*
+	 * Writing fails, for example, if the disk is full or the program that reads the output has
+	 * ended.
+	 */
 	if (fputs(text.c_str(), stdout) < 0 || fflush(stdout) != 0)
 	{
 		perror("pgq-top: cannot write");

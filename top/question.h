@@ -21,7 +21,10 @@ struct Sight
 
 struct Question
 {
-	/* what the question reads, such as pgq_ext.queue, for the notes */
+	/*
+	 * what the question reads, such as pgq_ext.queue; named in the note that is added if the query
+	 * fails
+	 */
 	const char *subject;
 	/*
 	 * Returns the query. If the query is not possible, adds a note that says why, and returns an
@@ -32,8 +35,8 @@ struct Question
 };
 
 /*
- * The questions in the order in which they are asked. If server_question fails, no further question
- * is asked.
+ * The questions in the order in which they are asked. If server_question fails, or finds that the
+ * role cannot use the extension, no further question is asked.
  */
 extern const Question server_question, relations_question, functions_question;
 extern const Question queue_question, status_question, stats_question, health_question;

@@ -6,8 +6,8 @@
 namespace top {
 
 /*
- * Return by how much a counter grew per second; nothing if a value is unknown, or the counter was
- * reset (it is smaller than before).
+ * Return by how much a counter grew per second; nothing if a value is unknown, or if the counter is
+ * smaller than before because it was reset.
  */
 std::optional<double> rate_of(Count before, Count now, double seconds);
 
@@ -23,7 +23,7 @@ public:
 	void add(const Snapshot &snapshot);
 
 	QueueRates rates_of(const std::string &queue) const;
-	/* Return the number of jobs at each look, from old to new. */
+	/* Return the number of live jobs at each look, from old to new. */
 	const std::vector<Count> &jobs_of(const std::string &queue) const;
 
 private:

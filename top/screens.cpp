@@ -108,8 +108,8 @@ Table
 queue_table(const Snapshot &snapshot, const Memory &memory, Form form)
 {
 	/*
-	 * Ranks: the most important columns show whether there are jobs, and whether they are being
-	 * worked on.
+	 * The ranks (table.h) make those columns stay longest that show whether there are jobs, and
+	 * whether workers work on them.
 	 */
 	Table table;
 	table.columns = {words("QUEUE", 0, 16), words("STATE", 2, 0), number("READY"),

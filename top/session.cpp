@@ -49,7 +49,7 @@ Session::next_time(double now) const
 	}
 }
 
-/* Handle the loss of a connection, or a failure to connect. */
+/* Note that the connection was lost or could not be made, and when to connect again. */
 void
 Session::notice_loss(double now)
 {

@@ -56,7 +56,7 @@ private:
 
 	std::optional<Look> look;
 	double look_at = 0;
-	/* start a look as soon as the present one has ended */
+	/* start a look as soon as the present look has ended */
 	bool look_again = true;
 	std::optional<Action> action;
 	/* the statement under way is the action, not a query of a look */

@@ -49,7 +49,10 @@ struct Queue
 	Count counter(std::string_view name) const { return counters[index_of(kCounters, name)]; }
 	Seconds latency(std::string_view name) const { return latencies[index_of(kLatencies, name)]; }
 
-	/* Return the number of live jobs; unknown if one of the three numbers is unknown. */
+	/*
+	 * Return the number of live jobs; unknown if the number of ready, scheduled or leased jobs is
+	 * unknown.
+	 */
 	Count jobs() const
 	{
 		return ready && scheduled && leased ? Count(*ready + *scheduled + *leased) : Count();
@@ -112,7 +115,7 @@ struct Snapshot
 	std::map<std::string, Queue> queues;
 	/* when the counters were read (clock.h) */
 	double counted_at = 0;
-	/* at least one view of queues could be read */
+	/* at least one of pgq_ext.queue, queue_status and queue_stats could be read */
 	bool knows_queues = false;
 	/* each list: not set if the look did not ask for the list, or if the role may not read it */
 	std::optional<std::vector<Lease>> leases;
@@ -120,7 +123,7 @@ struct Snapshot
 	std::optional<std::vector<Check>> checks;
 	/* sentences about data that is not shown, with the reasons */
 	std::vector<std::string> notes;
-	/* a view that should exist could not be read */
+	/* something that the look should read could not be read */
 	bool is_incomplete = false;
 	/* there are more leases, or dead letters, than the look has read */
 	bool more_leases = false;

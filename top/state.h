@@ -67,7 +67,9 @@ std::optional<Target> target_of(const State &state, const Snapshot &snapshot);
  */
 Table current_table(State &state, const Snapshot &snapshot, const Memory &memory, Form form);
 
-/* Handle a key. snapshot: nullptr before the first look. page: number of rows shown. */
+/*
+ * Handle a key. snapshot: nullptr before the first look. page: by how many rows PgUp and PgDn move.
+ */
 void press(State &state, int key, const Snapshot *snapshot, const Table &table, size_t page);
 
 } // namespace top

@@ -29,8 +29,8 @@ struct Column
 	std::string title;
 	Align align = Align::left;
 	/*
-	 * 0: the column is always shown. If the line is too narrow, columns of the highest rank are
-	 * left out first.
+	 * Order in which columns are left out if the line is too narrow: columns of the highest rank
+	 * first. A column of rank 0 is always shown.
 	 */
 	int rank = 0;
 	/*

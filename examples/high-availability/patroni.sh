@@ -11,7 +11,7 @@
 #   patroni.sh switch DIR       makes a planned change of roles
 #
 # Run it as an unprivileged user, with PostgreSQL, pgq_ext, Patroni and etcd installed. With MODE=async in the environment, the
-# primary does not wait for the standby. With FAST=1, a death is noticed within seconds, as a test wants it; a busy machine may
+# primary does not wait for the standby. With FAST=1, a death is noticed within 20 seconds, as a test wants it; a busy machine may
 # then take a slow node for dead. If its machine dies, a single etcd forgets which node leads: in production have three.
 set -euo pipefail
 # shellcheck source=examples/high-availability/common.sh
@@ -40,7 +40,7 @@ configuration()
 {
 	local synchronous=true ttl=30 loop=10
 	[ "${MODE:-}" != async ] || synchronous=false
-	[ -z "${FAST:-}" ] || ttl=10 loop=1
+	[ -z "${FAST:-}" ] || ttl=20 loop=2
 	cat <<-YAML
 		scope: pgq
 		name: $1

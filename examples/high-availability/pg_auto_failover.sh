@@ -11,8 +11,8 @@
 #   pg_auto_failover.sh switch DIR       makes a planned change of roles
 #
 # Run it as an unprivileged user, with PostgreSQL, pgq_ext and pg_auto_failover installed. With MODE=async in the environment,
-# the primary does not wait for the standby. With FAST=1, a death is noticed within seconds, as a test wants it; a busy machine
-# may then take a slow node for dead.
+# the primary does not wait for the standby. With FAST=1, a death is noticed within some 20 seconds, as a test wants it; a
+# busy machine may then take a slow node for dead.
 set -euo pipefail
 # shellcheck source=examples/high-availability/common.sh
 . "$(dirname "$(readlink -f "$0")")/common.sh"
@@ -51,12 +51,12 @@ create_monitor()
 	new_data_directory monitor
 	create monitor monitor
 	[ -z "${FAST:-}" ] || cat >>monitor/postgresql.conf <<-CONF
-		pgautofailover.health_check_period = 1000
-		pgautofailover.health_check_timeout = 3000
-		pgautofailover.health_check_retry_delay = 500
-		pgautofailover.node_considered_unhealthy_timeout = 6000
-		pgautofailover.primary_demote_timeout = 3000
-		pgautofailover.startup_grace_period = 3000
+		pgautofailover.health_check_period = 2000
+		pgautofailover.health_check_timeout = 5000
+		pgautofailover.health_check_retry_delay = 1000
+		pgautofailover.node_considered_unhealthy_timeout = 15000
+		pgautofailover.primary_demote_timeout = 5000
+		pgautofailover.startup_grace_period = 5000
 	CONF
 }
 

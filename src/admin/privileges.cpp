@@ -88,7 +88,7 @@ refuse_foreign_view(int32 queue_id)
 							"and grant all rights on the queue again with pgq_grant.")));
 }
 
-/* Revoke the privileges on a new view that ALTER DEFAULT PRIVILEGES has granted. */
+/* Revoke the privileges that ALTER DEFAULT PRIVILEGES has granted on a new view. */
 static void
 revoke_default_privileges(const char *view)
 {

@@ -11,7 +11,7 @@ struct RightSet
 	bool has[lengthof(right_specs)];
 };
 
-/* Return the right of that name. Raises 22023. */
+/* Return the right of that name. Raises 22023 if there is no such right. */
 Right right_of_name(const char *name);
 
 /*

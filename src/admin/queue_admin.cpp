@@ -30,8 +30,8 @@ lock_table_of_queues()
 
 /*
  * Return whether no queue has that name. Waits for a transaction that is dropping such a queue.
- * Callers ask once before they lock the name, so that they do not hold the lock of the name during
- * this wait.
+ * Callers call this function once before they lock the name, so that they do not hold the lock of
+ * the name during this wait.
  */
 static bool
 is_free(const char *name)
@@ -74,8 +74,8 @@ insert_row(const char *name, const Datum *options)
 }
 
 /*
- * Create the segments together with the first queue, if there are none. Other transactions that
- * need segments wait for this one to end.
+ * Create the segments, if there are none: the first queue of a database needs them. Other
+ * transactions that need segments wait until this transaction ends.
  */
 void
 make_segments()
@@ -88,8 +88,8 @@ make_segments()
 }
 
 /*
- * Insert the queue's row. Returns false if the queue exists, without waiting for a lock if the
- * first call of is_free() shows that.
+ * Insert the queue's row. Returns false if the queue exists. If the first call of is_free() finds
+ * the queue, this function locks neither the table of queues nor the name.
  */
 static bool
 make_row(const char *name, const Datum *options)
@@ -176,8 +176,9 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 	as_owner([&] { there = update_row(name, options, given); });
 	CommandCounterIncrement();
 	/*
-	 * The queue may have been dropped before the lock was granted. If no row was updated, the queue
-	 * is not locked, so its options must not be set here.
+	 * Look the queue up again: it may have been dropped while this session waited for a lock. If no
+	 * row was updated, this transaction has not locked the row, so another session may be changing
+	 * the options: do not set them here.
 	 */
 	QueueRef ref = resolve_queue(tables(), name, Permission::kAdminister);
 	QueueRow row;
@@ -262,7 +263,7 @@ rename_queue(const char *name, const char *new_name)
 	if (!is_free(new_name))
 		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
 						errmsg("queue \"%s\" already exists", new_name)));
-	/* The trigger of the table ignores writes of the owner, so call its function here. */
+	/* The trigger of pgq_ext.queue does not fire under as_owner(), so call note_new_name() here. */
 	note_new_name(ref.queue_id, name, new_name);
 	const SpiArgument row[] = {{INT4OID, Int32GetDatum(ref.queue_id), false},
 							   {TEXTOID, CStringGetTextDatum(new_name), false}};
@@ -384,8 +385,8 @@ drop_queue(const char *name, bool if_exists, bool force)
 /* ---- purge ---- */
 
 /*
- * A lease that a transaction uses to change or end the job does not make the job "in hand" here:
- * the DELETE of a purge waits for that transaction at the row.
+ * A purge may delete a job that no worker has, even if a transaction uses the lease of the job to
+ * change or end the job: the DELETE of the purge waits for that transaction at the row.
  */
 bool
 is_in_hand(int64 job_id)
@@ -408,7 +409,10 @@ purge_queue(const QueueRef &ref)
 	/* The row trigger updates the counts for the deleted rows. */
 	refuse_if_subscribed();
 	hold_queue(ref);
-	/* A row that is being moved is missed by every snapshot taken during the move. */
+	/*
+	 * Wait for the mover: a DELETE whose snapshot was taken during the move of a row misses the
+	 * row.
+	 */
 	wait_for_mover(ref, mover_of(ref));
 	as_owner([&] { purged = end_waiting_rows(ref.queue_id); });
 	return purged;

@@ -55,7 +55,8 @@ uint64 purge_queue(const QueueRef &ref);
  * Return whether a purge must leave the job alone: a worker has the job, a claim is looking at the
  * job, or another transaction holds the job by its unique key. Returns false if the job is set
  * aside or its lease was lost: the lease ends when the row is found to be gone. Returns false also
- * if a transaction is changing or ending the job: the DELETE waits for that transaction at the row.
+ * if no worker has the job and a transaction is changing or ending it: the DELETE waits for that
+ * transaction at the row.
  */
 bool is_in_hand(int64 job_id);
 

@@ -66,7 +66,7 @@ refuse_new_id(const TriggerData *data)
 
 /*
  * Return whether shared memory exists, and this library supports the installed version of the SQL
- * objects. If not, no slot in shared memory must follow a change of the queue's row.
+ * objects. Only then does a change of a queue's row also have to change the slot of the queue.
  */
 static bool
 is_usable()
@@ -236,9 +236,10 @@ void
 check_queue_of_job(Relation segment, int32 queue_id)
 {
 	/*
-	 * If this session has locked the segment exclusively, skip is_served(), which looks at the
-	 * other segments: see trigger.cpp. Under that lock the queue cannot be dropped, so its row is
-	 * proof enough.
+	 * If this session has locked the segment exclusively, skip is_served(), which may lock the
+	 * other segments: pgq_job_changed() in trigger.cpp says why this session must not do that.
+	 * Under the lock of the segment the queue cannot be dropped, so the row of the queue proves
+	 * that the queue exists.
 	 */
 	bool alone = CheckRelationLockedByMe(segment, AccessExclusiveLock, true);
 	if (is_believed() || (!alone && is_served(queue_id)) || has_queue_row(queue_id))

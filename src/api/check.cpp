@@ -84,8 +84,8 @@ check_memory(ResultRows *result, const QueueRef &ref)
 }
 
 /*
- * Return whether two audits show equal counts, with no recount between them. If so, no job was
- * added or ended between the audits.
+ * Return whether both audits show the same counts, without a recount between them. Then the counts
+ * can be compared with rows that were read between the audits.
  */
 static bool
 is_same_count(const Audit &a, const Audit &b)
@@ -101,7 +101,10 @@ in_work_and_due(const Audit &a)
 	return a.leased - a.unheld - a.ahead;
 }
 
-/* Return whether the counts in memory equal the numbers of rows. */
+/*
+ * Return whether the counts in memory fit the rows: each count equals the number of rows, and no
+ * more jobs are in work than are due.
+ */
 static bool
 agrees(const Audit &a, const LiveRows &rows)
 {
@@ -161,7 +164,7 @@ report_forgotten(void *context, const Suspect &suspect)
 static void
 check_rows(ResultRows *result)
 {
-	/* Give transactions that were about to file a row the time to do so (microseconds). */
+	/* Pause (microseconds) in which transactions that are about to file a hint can do so. */
 	static constexpr long kBetweenLooks = 500 * 1000;
 	static constexpr int kLooks = 20;
 	auto *state = static_cast<Reconciliation *>(palloc0(sizeof(Reconciliation)));
@@ -171,8 +174,9 @@ check_rows(ResultRows *result)
 		if (state->n > 0)
 			pg_usleep(kBetweenLooks);
 		/*
-		 * While a long transaction is open, repair_forgotten() cannot decide. Give up after kLooks
-		 * tries: the duty reconcile of the scheduler will check the rows again.
+		 * While a long transaction is open, repair_forgotten() cannot decide whether a row lacks
+		 * its hint. Give up after kLooks tries: the duty reconcile of the scheduler will check the
+		 * rows again.
 		 */
 		for (int i = 0; i < kLooks && !repair_forgotten(state, report_forgotten, result); i++)
 		{

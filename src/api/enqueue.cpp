@@ -40,8 +40,8 @@ job_of_arguments(FunctionCallInfo fcinfo, int first)
 
 namespace {
 /*
- * An element of the array of jobs that has a unique key. The job id is drawn when the element is
- * read, so that the ids have the order of the array.
+ * An element of the array of jobs, with a unique key. The job id is drawn when the element is read,
+ * so that the ids have the order of the array.
  */
 struct KeyedElement
 {
@@ -153,8 +153,8 @@ request_of(const Enqueuing &enqueuing, const KeyedElement &keyed)
 }
 
 /*
- * Read elements that can be enqueued together, from `first` on: at most kKeysAtOnce elements, all
- * with different keys. Return the number of elements read.
+ * Build requests for elements that can be enqueued together, from `first` on: at most kKeysAtOnce
+ * elements, all with different keys. Return the number of requests.
  */
 static int
 read_group(const Enqueuing &enqueuing, const KeyedElement *first, KeyedRequest *requests)

@@ -95,10 +95,10 @@ inserts_into_missing_segment(const char *statement)
 
 /*
  * Create the segments when an INSERT names a segment. The INSERT fails before any hook sees its
- * table, but the lookup of the table's schema calls this hook. Creating the segments also looks up
- * the schema. So create them only once, until the subtransaction that has created the segments
- * ends. ROLLBACK TO SAVEPOINT ends that subtransaction and undoes the creation; the next INSERT
- * then creates the segments again.
+ * table, but the lookup of the table's schema calls this hook. Creating the segments looks up the
+ * schema, too, and so calls this hook again. So the hook creates the segments only if no active
+ * subtransaction has done so. ROLLBACK TO SAVEPOINT ends such a subtransaction and undoes the
+ * creation; the next INSERT then creates the segments again.
  */
 static void
 access_object(ObjectAccessType access, Oid class_id, Oid object, int sub_object, void *arg)

@@ -87,7 +87,8 @@ with_maker(const TriggerData *data, HeapTuple row)
 
 /*
  * Return whether the update changes the column maker or maker_name. A row that logical replication
- * writes has the OID of the role on the publisher, so for such rows this is usually true.
+ * writes has the OID of the role on the publisher, so for such a row the function usually returns
+ * true.
  */
 static bool
 has_other_maker(TupleDesc desc, HeapTuple before, HeapTuple after)
@@ -129,7 +130,8 @@ pgq_schedule(PG_FUNCTION_ARGS)
 	check_jobs(schedule);
 	/*
 	 * A concurrent rename of the queue either waits for this lock, and then renames the queue in
-	 * this schedule too; or it has ended, and the second check_jobs() fails for the old name.
+	 * this schedule, too. Or the rename has ended before; then the second check_jobs() fails for
+	 * the old name.
 	 */
 	lock_name(schedule.queue, ShareLock);
 	check_jobs(schedule);

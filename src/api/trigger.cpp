@@ -54,8 +54,9 @@ database_without_tables()
 }
 
 /*
- * If the jobs whose rows have fired the trigger are in work, note in their leases that these rows
- * are inserted, deleted or moved.
+ * For each row that has fired the trigger and whose job is in work, note in the lease that the row
+ * is inserted, deleted or moved to another queue. Without rows, as for TRUNCATE, note that all rows
+ * are gone.
  */
 static void
 note_leases(const Database *db, const TriggerData *data)
@@ -105,9 +106,9 @@ find_slot(const Tables &t, int32 queue_id, QueueRef *ref)
 }
 
 /*
- * Count a row that is inserted (comes) or deleted. If its queue has no slot, the rows of the queue
- * are counted when the queue gets a slot. This transaction may not be committed by then, so after
- * its commit the rows of all queues are counted again.
+ * Count a row that is inserted (comes is true) or deleted. If its queue has no slot, the rows of
+ * the queue are counted when the queue gets a slot. This transaction may not be committed by then,
+ * so after its commit the rows of all queues are counted again.
  */
 static void
 note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
@@ -256,8 +257,9 @@ stored_mark(Relation rel)
 /*
  * Return whether the row needs a fence. Each updated row needs a fence. An inserted row may have
  * the id of a job that was deleted before. is_honoured() refuses a late ack with a lease of that
- * job only if the row is newer than the lease. So a row needs a fence if it is not newer than
- * newest_token. Rows of a dump or a publisher need no fence.
+ * job only if the row was enqueued after the lease was given. So an inserted row needs a fence if
+ * its enqueued_at is not later than the time of newest_token. Rows of a dump or a publisher need no
+ * fence.
  */
 static bool
 wants_fence(const TriggerData *data, HeapTuple row, int64 newest_token)

@@ -28,7 +28,7 @@ is_as_expected(TupleDesc desc, int i, const Column &column, bool in_table)
 						 (attribute->attnotnull || column.nulls == Nulls::kAllowed));
 }
 
-/* Return the index of the first column that is not as expected; n if all columns are. */
+/* Return the index of the first column that is not as expected; n if there is no such column. */
 static int
 find_odd(TupleDesc desc, const Column *columns, int n, bool in_table)
 {

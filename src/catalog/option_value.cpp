@@ -16,7 +16,7 @@ value_from(Oid type, const char *text)
 	return OidInputFunctionCall(input, const_cast<char *>(text), parameter, -1);
 }
 
-/* Return the LogAttempts with that name as a number; -1 if there is no such name. */
+/* Return as a number the LogAttempts that the text names; -1 if it names none. */
 static int
 log_attempts_of(Datum value)
 {

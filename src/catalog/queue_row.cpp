@@ -46,7 +46,7 @@ namespace {
 
 struct Remembered
 {
-	char name[kQueueNameMax + 1]; /* key */
+	char name[kQueueNameMax + 1]; /* key of the hash table */
 	Oid incarnation;
 	QueueRef ref;
 	/* generation of the queue's name; while this number is the same, the queue has the name */
@@ -71,7 +71,8 @@ memory_of_names()
 }
 
 /*
- * Open the table of queues. Then check its columns, since ALTER TABLE may have had the lock before.
+ * Open the table of queues. Then check its columns: an ALTER TABLE may have ended just before this
+ * transaction got the lock of the table.
  */
 static Relation
 open_queues(const Tables &t)
@@ -138,7 +139,7 @@ read_queue_row(const Tables &t, const char *name, QueueRow *row)
 	return found;
 }
 
-/* Forget names of queues that are gone, if there are twice as many names as there can be queues. */
+/* Forget the names of queues that are gone, if this session remembers too many names. */
 static void
 forget_names()
 {
@@ -338,7 +339,7 @@ nearest_name(const Tables &t, const char *name)
 {
 	char *nearest = nullptr;
 	int length = static_cast<int>(strlen(name));
-	/* Allow at most three edits, and at most half of the name, as the parser does for columns. */
+	/* Allow at most three edits, and at most half as many as the name has characters. */
 	int least = Min(3, length / 2) + 1;
 	for_each_row(t, [&](const QueueRow &row) {
 		int distance = pg_strcasecmp(name, row.name) == 0
@@ -403,14 +404,15 @@ Attached
 attach_all_queues(const Tables &t)
 {
 	Attached attached;
-	/* Under this lock, no open transaction has changed a row, so each slot should match its row. */
+	/* Under the ShareLock, no row has an uncommitted change, so each slot should match its row. */
 	if (compare_with_rows(t, false, &attached) && ConditionalLockRelationOid(t.queue, ShareLock))
 		compare_with_rows(t, true, &attached);
 	return attached;
 }
 
 /*
- * Raise error 42704. Hint: the most similar name and if_near, or `otherwise` if no name is similar.
+ * Raise error 42704. If a queue has a similar name, the hint proposes this name, followed by the
+ * text if_near. Otherwise the hint is the text `otherwise`; nullptr: no hint.
  */
 [[noreturn]] static void
 complain_unknown(const Tables &t, const char *name, const char *if_near, const char *otherwise)

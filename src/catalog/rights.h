@@ -88,8 +88,8 @@ void require_right_of(Oid role, const char *role_name, Permission permission, in
 bool may_see(int32 queue_id);
 
 /*
- * Visit the queues whose jobs the current role may see. The functions that return the rows of the
- * views use this, since a role can call these functions without the view.
+ * Visit the queues whose jobs the current role may see. Functions that return the rows of a view
+ * visit only these queues, since a role can call such a function without the view.
  */
 template <typename Visit>
 inline void

@@ -12,7 +12,7 @@ static constexpr Tables kNothing = {};
 static constinit const Tables *known = &kNothing;
 static constinit MemoryContext memory_of_known = nullptr;
 static constinit bool valid = false;
-static constinit bool looking = false; /* the catalog is being read: any invalidation counts */
+static constinit bool looking = false; /* while true, each invalidation clears `valid` */
 static constinit bool callbacks_registered = false;
 
 /* ---- invalidation ---- */
@@ -164,7 +164,7 @@ add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 	return n;
 }
 
-/* Add all segments to t, or none if some are missing: a scan without the missing ones would lose jobs. */
+/* Add all segments to t, or none if some are missing: a scan of the other segments would miss jobs. */
 static void
 find_segments(Tables *t, Oid schema)
 {
@@ -233,7 +233,7 @@ subscription_to(Oid relid)
 	return subscription;
 }
 
-/* Find a subscription to a ring's table or to a segment: a publication can name each of them. */
+/* Find a subscription to a ring's table or to a segment: a publication can name either. */
 static Oid
 find_subscription(const Tables &t)
 {

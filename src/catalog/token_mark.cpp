@@ -73,8 +73,9 @@ wait_for_standby(XLogRecPtr lsn)
 
 namespace {
 /*
- * The last mark that this process has written. The mark may not be published yet, since the standby
- * may not have it, and the scheduler does not wait for the standby.
+ * The last mark that this process has written to the sequence. Claims may not know this mark yet
+ * (publish()): perhaps the standby does not have it, and the scheduler does not wait for the
+ * standby.
  */
 struct Unpublished
 {

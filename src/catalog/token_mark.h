@@ -32,10 +32,10 @@ inline constexpr int64 kTokenLead = 10 * USECS_PER_SEC;
 
 /*
  * Advance the mark, unless the mark is already `lead` microseconds ahead. The new mark is durable
- * before it is used: on disk, and on a synchronous standby if commits of this commit_level
+ * before claims use it: on disk, and on a synchronous standby if commits of this commit_level
  * (synchronous_commit) wait for a standby. Without wait: do nothing if another process is advancing
- * the mark, and do not wait for the standby; a later call publishes the mark when the standby has
- * it.
+ * the mark, and do not wait for the standby; a later call lets claims use the mark when the standby
+ * has it.
  */
 void advance_token_mark(int64 lead, bool wait, int commit_level);
 

@@ -9,8 +9,8 @@
 namespace pgq {
 
 /*
- * Check the name of a queue, or of another object, and return the name. Names of all kinds of
- * objects are checked here. of: the kind of object, for the error message.
+ * queue_name() checks the name of a queue, checked_name() the name of any object. Both return the
+ * name. of: the kind of object, for the error message.
  */
 char *queue_name(Datum text);
 char *checked_name(Datum text, const char *of);

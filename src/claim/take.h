@@ -7,19 +7,19 @@ namespace pgq {
 
 /*
  * Claim jobs of this queue until the claim has max_jobs jobs, without waiting for a job. Returns
- * why there are fewer; kNone: the claim has max_jobs jobs.
+ * why the claim has fewer jobs; kNone: it has max_jobs jobs.
  */
 StopReason claim_from(const QueueRef &ref, Claim *claim);
 
 /*
- * How the jobs of a claim have ended up. If `kept` or `renewed` is not 0, some rows that were
- * passed to the caller must be withdrawn or changed.
+ * How many jobs of a claim were handed out. If `kept` or `renewed` is not 0, the caller must remove
+ * or change some of the rows that Claim::give has copied.
  */
 struct HandedOut
 {
 	int jobs;	 /* handed-out jobs */
 	int kept;	 /* jobs that were not handed out: put back, expired or deleted */
-	int renewed; /* handed-out jobs whose lease begins later than give() was told */
+	int renewed; /* handed-out jobs whose lease begins later than Claim::give was told */
 };
 
 /*

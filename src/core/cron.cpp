@@ -77,7 +77,7 @@ split(std::string_view *text, char separator, bool *found)
 	return head;
 }
 
-/* Parse an unsigned decimal number of at most 4 digits. Return -1 if the text is not one. */
+/* Parse an unsigned decimal number of at most 4 digits. Return -1 if the text is no such number. */
 static int
 number_of(std::string_view text)
 {

@@ -29,7 +29,10 @@ known_to(const Refill<K> &refill, const K &cursor)
 	return refill.lowest < refill.start ? refill.lowest : refill.start;
 }
 
-/* Lower the cursor to the key. During a refill, finish_refill() does this. */
+/*
+ * Lower the cursor to the key. While a refill is under way, only note the key; finish_refill()
+ * lowers the cursor.
+ */
 template <typename K>
 void
 lower(Refill<K> &refill, K &cursor, const K &key)

@@ -4,10 +4,10 @@
  *             base                   known_to                 reading_to
  *     dropped  | one number a second  |  counted in beyond; also by second while this part is being read
  *
- * The number of jobs that are due by now is the sum over the seconds up to now, so time alone
- * changes no number. If the clock is set back to before base, the numbers are not known. Before the
- * clock reaches known_to, the numbers of the next seconds must be found. If beyond is 0, these
- * numbers are all 0. Otherwise the rows of the jobs in beyond are read (begin_part() ..
+ * The number of jobs that still wait is the sum over the seconds after now, plus beyond. So no number
+ * has to change when time passes. If the clock is set back to before base, the sum is not known.
+ * Before the clock reaches known_to, the numbers of the next seconds must be found. If beyond is 0,
+ * these numbers are all 0. Otherwise the rows of the jobs in beyond are read (begin_part() ..
  * finish_part()). Until the reading has ended, the jobs of the next seconds still count in beyond.
  *
  * Pure: no server header. A number can be negative for a moment, since the end of a job may be
@@ -123,8 +123,8 @@ public:
 	}
 
 	/*
-	 * End the reading, and add the numbers that were read (found). The jobs of these seconds do not
-	 * count in beyond any more.
+	 * End the reading. found: the numbers that were read; add them. The jobs of these seconds do
+	 * not count in beyond any more.
 	 */
 	void finish_part(const DueSeconds &found)
 	{

@@ -67,7 +67,7 @@ public:
 		return std::max(INT64_C(0), burst_ - (missing + interval_ - 1) / interval_);
 	}
 
-	/* Restore a saved state. The times are on the clock of this server. */
+	/* Restore a saved state. full_at is a time of the clock of this server. */
 	void restore(int64_t interval, int64_t burst, int64_t full_at)
 	{
 		interval_ = interval;

@@ -1,11 +1,11 @@
 /*
  * Histograms of durations, with an error of at most 1/16.
  *
- * Durations are counted in buckets; each octave (a power of two of microseconds) has 8. Below 8
- * microseconds every microsecond has its own bucket; above, each octave is divided into 8 equal
- * parts. So a bucket is never wider than an eighth of its start. A duration is reported as the
- * middle of its bucket, so the error is at most 1/16, or 6.3 %. 40 octaves reach to 2^42
- * microseconds, or 50 days; a longer duration counts as 2^42 - 1.
+ * Durations are counted in buckets. Below 8 microseconds every microsecond has its own bucket. Each
+ * octave above (from one power of two of microseconds to the next) is divided into 8 equal buckets.
+ * So a bucket is never wider than an eighth of its start. A duration is reported as the middle of
+ * its bucket, so the error is at most 1/16, or 6.3 %. 40 octaves reach to 2^42 microseconds, or 50
+ * days; a longer duration counts as 2^42 - 1.
  *
  * Needs no server header and takes no lock. Times are microseconds of a clock that does not go
  * back.

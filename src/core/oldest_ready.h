@@ -1,10 +1,11 @@
 /*
- * The ready job with the earliest run_at among the jobs whose priority is below a bound. For the
- * other priorities, oldest_in() searches the window. When a caller asks for the job, rows are read
- * to find it, and the job is kept. An older job that becomes ready replaces the kept job (note()).
- * When rows may have become ready that were not filed, the kept job is forgotten. So no ready job
- * of these priorities is older than the kept job. Like any hint, the kept hint may be a ghost: the
- * caller looks at the row, and reads rows again if the row is gone.
+ * OldestReady keeps the hint of the oldest ready job, the one with the earliest run_at, among the
+ * jobs whose priority is below a bound. For the other priorities, oldest_in() searches the window.
+ * The hint is found by reading rows, and is then kept for the next caller. If an older job becomes
+ * ready, its hint replaces the kept hint (note()). If jobs may have become ready whose hints were
+ * not filed, the kept hint is forgotten. So no ready job of these priorities is older than the job
+ * of the kept hint. Like any hint, the kept hint may be a ghost: the caller looks at the row, and
+ * reads rows again if the row is gone.
  *
  *     serial = begin(below)       under the queue's lock
  *     the rows are read           by a snapshot taken after begin(), with no lock held
@@ -58,10 +59,10 @@ public:
 		any_ = true;
 	}
 
-	/* Return whether the kept job covers all priorities below `below`. */
+	/* Return whether the oldest ready job is known for all priorities below `below`. */
 	bool knows(int64_t below) const { return state_ == kKnown && below <= below_; }
 
-	/* Return the kept job; NULL: no job of these priorities is ready. Requires knows(). */
+	/* Return the kept hint; NULL: no job of these priorities is ready. Requires knows(). */
 	const Hint *oldest() const { return any_ ? &oldest_ : nullptr; }
 
 private:
@@ -78,8 +79,8 @@ private:
 };
 
 /*
- * The ready job of the window that has been due for longest. below: the window was searched for
- * priorities from this number on.
+ * The oldest ready job of the window. below: the search of the window has covered the priorities
+ * from this number on.
  */
 struct OldestInWindow
 {

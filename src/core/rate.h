@@ -1,5 +1,6 @@
 /*
- * Rate: counts starts, so that in any window of one period there are no more starts than a limit.
+ * Rate: counts starts (hand-outs of jobs), so that in any window of one period there are no more
+ * starts than the limit.
  *
  * The period is divided into 16 parts, and starts are counted by part. A window of one period
  * touches at most 17 parts. So one more job may start if the present part and the 16 parts before
@@ -49,9 +50,9 @@ public:
 
 	/*
 	 * Merge `other`, which has the same period. Afterwards this counter reports, at every later
-	 * time, at least as many starts as either of the two did. For each part, the sum over this part
-	 * and all later parts becomes the greater one of the two sums. The maximum of each part alone
-	 * would count more starts than needed.
+	 * time, at least as many starts as each of the two counters would have reported. For each part,
+	 * the sum over this part and all later parts becomes the greater one of the two sums. The
+	 * maximum of each part alone would count more starts than needed.
 	 */
 	void cover(RateOf other, int64_t now)
 	{
@@ -81,7 +82,7 @@ public:
 
 	/*
 	 * Visit the parts whose starts still count now, from the oldest on. visit() gets the number of
-	 * starts of the part, and the latest time at which these jobs can have started.
+	 * starts of the part, and the latest time at which jobs of the part can have started.
 	 */
 	template <typename Visit> void for_each_part(int64_t now, Visit visit)
 	{

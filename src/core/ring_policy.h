@@ -1,7 +1,7 @@
 /*
  * The policy of rotation: what to do with a ring of segments, and when. Pure: the functions get
  * observations and return decisions. ring/rotation.* observes and acts; the README of ring/
- * describes the whole.
+ * describes rotation as a whole.
  *
  * New rows go to the current segment. When that segment is full it is closed, and the next bare
  * segment (one without a page) becomes current. The scheduler reads closed segments to find their
@@ -23,13 +23,16 @@ namespace pgq {
 /* Intervals and waiting times, in microseconds. */
 inline constexpr int64_t kSecondOfRing = 1000000;
 inline constexpr int64_t kRingInterval = kSecondOfRing; /* interval between two checks of a ring */
-/* Wait before the next check of a segment that becomes full within seconds. */
+/*
+ * Time until the next check if the current segment may become full, or a closed segment may be
+ * truncated, within seconds.
+ */
 inline constexpr int64_t kRingSoon = kRingInterval / 10;
-/* Wait before the next check when the number of dead rows grows within seconds. */
+/* Time until the next check if the number of dead rows in the current segment grows fast. */
 inline constexpr int64_t kRingOften = kRingInterval / 4;
-/* Longest wait before the next check of a segment in which nothing can be done yet. */
+/* Longest time until the next check of a segment in which nothing can be done yet. */
 inline constexpr int64_t kMostPatience = 32 * kRingInterval;
-/* Longest such wait, in a ring whose rows are kept for days. */
+/* Longest time until that check in a ring whose rows are kept for days. */
 inline constexpr int64_t kMostPatienceByTime = 300 * kRingInterval;
 inline constexpr int64_t kAfterRingError = 60 * kRingInterval;
 
@@ -322,7 +325,8 @@ struct SegmentWatch
 			start_reading(pass.first_live, now + std::min(patience, pass.left));
 			return;
 		}
-		bool first = live_before == 0; /* many of the rows are jobs in work, which end soon */
+		/* At the first pass, many of the live rows belong to jobs in work, which end soon. */
+		bool first = live_before == 0;
 		bool dwindling = first || 2 * pass.live_bytes < live_before;
 		live_before = pass.live_bytes;
 		if (dwindling)
@@ -362,7 +366,7 @@ struct SegmentWatch
 
 	/*
 	 * Note that moving a batch has failed. Move its rows one by one, and skip a row that fails. If
-	 * this moves no row either, try again later.
+	 * no row can be moved in this way, try again later.
 	 */
 	constexpr void note_failed_batch(int64_t now)
 	{

@@ -1,10 +1,10 @@
 /*
  * Decides whether the wall clock can be trusted for an action that cannot be undone.
  *
- * A clock that is wrong for a moment, set by NTP or when a machine wakes up, must not delete years
- * of records. So nothing is deleted, and no schedule fires, unless the wall clock is steady: for a
- * minute, the wall clock went as fast as the monotonic clock, give or take a second between any two
- * readings.
+ * When NTP sets the clock, or a machine wakes up, the wall clock may be wrong for a moment. Such a
+ * clock must not delete years of records. So nothing is deleted, and no schedule fires, unless the
+ * wall clock is steady: for a minute, the wall clock went as fast as the monotonic clock, give or
+ * take a second between any two readings.
  *
  * Deletions also wait for a minute after a start. Schedules do not wait then: otherwise each start
  * would make them late, while a wrong clock at a start can make a schedule fire too early only

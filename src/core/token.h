@@ -128,8 +128,8 @@ mixed_with(const TokenKey &key, uint32_t database)
 }
 
 /*
- * drawn() and undrawn() return the word in which an atomic stores the last prefix. Its lowest bit
- * is set, by drawn(), if a token with this prefix exists.
+ * drawn() and undrawn() return the word that stores a prefix as the last prefix in an atomic.
+ * drawn() sets the lowest bit of the word, which says that a token with this prefix exists.
  */
 constexpr uint64_t
 drawn(int64_t prefix)

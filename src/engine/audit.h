@@ -9,11 +9,12 @@ namespace pgq {
 
 /*
  * Leases and waiters of a queue: their numbers, counted one by one, and the counters that should
- * have the same values. pgq_check() compares each number with its counter.
+ * have the same values. If one line has a number and its counter, the number comes first.
+ * pgq_check() compares the two.
  */
 struct Audit
 {
-	bool current; /* false: the queue is gone, and nothing else is set */
+	bool current; /* false: the queue is gone, and no other field is set */
 	/* Id of a job whose lease in this queue differs from its entry in the lease table; 0: none. */
 	int64 foreign_job;
 	int64 claimed, leased; /* leases in state CLAIMED, counted one by one; their counter */

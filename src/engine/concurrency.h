@@ -3,14 +3,14 @@
  *
  * A lease has a slot from the claim that takes the lease until the lease is set aside, given back,
  * lost or ended. The queue counts its slots, even if it has no limit. The limit is never exceeded:
- * a claim takes no lease without a slot. If no slot was free, the first slot that becomes free
- * wakes a waiter, as a filed job does (hold.h). That waiter wakes the next waiter if more jobs may
- * start (model waiters.pml with LIMIT).
+ * a claim takes no lease without a slot. If no slot was free, a waiter is woken when a slot becomes
+ * free, as when a job is filed (hold.h). That waiter wakes the next waiter if more jobs may start
+ * (model waiters.pml with LIMIT).
  *
  * A transaction that ends a lease lends the lease's slot to its own next claim. Otherwise a worker
  * that acknowledges and claims in one transaction would find no slot at concurrency 1. If the new
- * claim is undone, the slot goes back to its lender, not to the queue. If it went to the queue,
- * another claim would take it; after a rollback of the ack, both jobs would run.
+ * claim is undone, the slot goes back to its lender, not to the queue. From the queue another claim
+ * could take the slot; after a rollback of the ack, both jobs would run.
  *
  * All functions are called under the queue's lock. None can fail.
  */

@@ -22,12 +22,8 @@ struct LeaseCopy
 	bool session_bound;
 	bool moving;
 	bool changing; /* a transaction has taken the lease of a waiting job to change it */
-	char worker[kWorkerNameMax +
-				/*
-				 * Label of the worker. In state HELD: the virtual transaction id of a holder,
-				 * written as in pg_locks.
-				 */
-				1];
+	/* label of the worker; in state HELD: virtual transaction id of a holder, as in pg_locks */
+	char worker[kWorkerNameMax + 1];
 };
 
 /*
@@ -40,7 +36,7 @@ struct QueueCopy
 {
 	int32 queue_id;
 	char name[kQueueNameMax + 1];
-	int leased;		 /* jobs that count as leased, which leaves out unheld leases (is_unheld()) */
+	int leased;		 /* jobs of CLAIMED leases for which is_unheld() is false */
 	bool counted;	 /* false: live and dead are not valid */
 	bool timed;		 /* false: scheduled is not valid */
 	int64 live;		 /* live jobs */
@@ -99,7 +95,8 @@ struct GroupCopy
 
 /*
  * Copy at most `most` groups of the queue, in the order of their ids, beginning after the id
- * `after`. Return their number. *others: when a job of a group without an entry may start.
+ * `after`. Return their number. *others: when a job of a group without an entry may start (as
+ * GroupCopy::next_start).
  */
 int copy_groups(const QueueRef &ref, int64 after, GroupCopy *copies, int most, int64 *others);
 

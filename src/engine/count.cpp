@@ -205,8 +205,8 @@ begin_part(JobCount &count, TimestampTz now, uint32 *serial, DueSeconds *found)
 	*serial = ++count.part_serial;
 	count.part_state = JobCount::kIdle;
 	/*
-	 * The callback of a transaction that the snapshot of the older part sees may come late. Its
-	 * change must not be counted in the new seconds, so keep that snapshot.
+	 * A transaction that the snapshot of the last part sees may add its change late. The change
+	 * must not be counted in the new seconds, so keep that snapshot as `before`.
 	 */
 	if (count.due.slide(second))
 	{

@@ -20,9 +20,10 @@
  * Waiting jobs are counted by the second in which they become due (core/due_seconds.h). Jobs that
  * are due after these seconds are one number, `beyond`. Before the clock reaches the last second,
  * the next part of the seconds is read in the same way, with a snapshot of its own. finish_part()
- * then takes the jobs of that part out of `beyond`, including those of a transaction whose callback
- * has not come yet. So such a callback adds its jobs to `beyond` instead. If one more part was read
- * before the callback came, the change cannot be placed, and everything is counted anew.
+ * then takes the jobs of that part out of `beyond`, including the jobs of a transaction whose
+ * callback has not come yet. So such a callback adds its jobs to `beyond`, not to the seconds. If
+ * one more part was read before the callback came, it is not known where the jobs belong, and
+ * everything is counted anew.
  */
 #pragma once
 
@@ -62,7 +63,10 @@ struct FoundRows
 {
 	int64 live;
 	int64 dead;
-	/* Jobs of transactions that were prepared before the start; some may have ended since. */
+	/*
+	 * Jobs of transactions that were prepared before the start of the server; some of these
+	 * transactions may have ended since.
+	 */
 	int64 unresolved;
 	DueSeconds due;
 };
@@ -134,7 +138,10 @@ void begin_empty(JobCount &count, TimestampTz now);
 /* Add a change by a transaction that has committed. */
 void add_to_count(JobCount &count, uint64 xid, const CountDelta &delta);
 
-/* Return whether add_to_count() may have an effect. Commit callbacks call this without the lock. */
+/*
+ * Return whether add_to_count() may have an effect. Commit callbacks call this function without the
+ * lock.
+ */
 inline bool
 may_be_counted(const JobCount &count)
 {
@@ -163,9 +170,9 @@ int64 waiting_of(const JobCount &count, TimestampTz now);
 /*
  * ---- the count ----
  *
- * begin_count() returns the serial of the new count, which the caller passes to the other two
- * functions. These return false if the count was forgotten or begun anew. The caller fills *found
- * with the rows that the snapshot sees.
+ * begin_count() returns the serial of the new count, which the caller passes to publish_snapshot()
+ * and finish_count(). These return false if the count was forgotten or begun anew. The caller fills
+ * *found with the rows that the snapshot sees.
  */
 
 uint32 begin_count(JobCount &count, TimestampTz now, FoundRows *found);
@@ -178,8 +185,8 @@ bool finish_count(JobCount &count, uint32 serial, const FoundRows &found);
 /*
  * ---- the next part of the seconds ----
  *
- * begin_part() returns false if nothing has to be read. The other two functions return false if the
- * part was forgotten or begun anew.
+ * begin_part() returns false if nothing has to be read. publish_part() and finish_part() return false
+ * if the part was forgotten or begun anew.
  */
 
 bool begin_part(JobCount &count, TimestampTz now, uint32 *serial, DueSeconds *found);

@@ -103,7 +103,7 @@ enum class Call : uint8
 {
 	kClaim,		 /* a claim that has looked for jobs in the queue */
 	kEmptyClaim, /* a claim that returned no job of the queue */
-	kStale,		 /* a call with a lease that was stale */
+	kStale,		 /* a call with a stale lease */
 	kRejected,	 /* an enqueue that failed because the queue was full */
 };
 inline constexpr int kCalls = 4;

@@ -229,8 +229,8 @@ wake_scheduler(const Database *db)
 }
 
 /*
- * Reads the slots without a lock. A slot that is just being attached may be missed; its scheduler
- * reads the schedules anyway when it starts.
+ * Reads the slots without a lock. A slot that is just being attached may be missed; the scheduler
+ * of that database reads the schedules anyway when it starts.
  */
 void
 tell_of_schedules(Oid database)

@@ -1,6 +1,6 @@
 /*
- * Remembers the queues of jobs that were in work lately. So a call with a lease that is not current
- * can be counted in the job's queue, even if the job is gone.
+ * Remembers the queues of jobs that were in work lately, so that a call with a stale lease can be
+ * counted in the queue of the job, even if the job is gone.
  *
  * The number of places is fixed. Each job id has one place, which remembers the last ended job with
  * this place. A place is a single atomic word, written at the end of a lease and read without a
@@ -23,8 +23,8 @@ void place_ended_jobs(void *memory);
 void note_ended_job(const Queue *queue, int64 job_id);
 
 /*
- * Find the queue of a job that is in work, or was lately. Return false if memory has no queue of
- * it.
+ * Find the queue of a job that is in work, or was lately. Return false if memory does not know the
+ * queue of the job.
  */
 bool find_queue_of_job(const Database *db, int64 job_id, QueueRef *ref);
 

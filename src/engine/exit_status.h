@@ -2,11 +2,11 @@
  * The exit status of schedulers, for the launcher.
  *
  * The launcher gives each start of a scheduler a place and a number. The scheduler reports its
- * state in the place, together with that number. If the launcher has ended since, a start by the
- * next launcher may have got the place; then the scheduler reports nothing. A scheduler that has
- * reported neither its end nor a SIGQUIT has crashed, and the server with it. The postmaster notes
- * such a crash before it creates shared memory anew. The notes are in the postmaster's own memory,
- * which survives.
+ * state in the place, together with that number. If the place has another number by now, because a
+ * new launcher has used the place for another start, the scheduler reports nothing. A scheduler
+ * that has reported neither its end nor a SIGQUIT has crashed, and the server with it. The
+ * postmaster notes such a crash before it creates shared memory anew. The notes are in the
+ * postmaster's own memory, which survives.
  */
 #pragma once
 
@@ -67,7 +67,7 @@ void say(const StartOrder &order, ExitState state);
 
 /*
  * Return how often in a row the schedulers of the database have crashed soon after their start.
- * Five minutes without a crash reset this to 0.
+ * Five minutes without a crash reset this number to 0.
  */
 int crashes_of(Oid database);
 

@@ -6,8 +6,9 @@
 namespace pgq {
 
 /*
- * How far the clock of a failed primary is assumed to have been ahead of the clock of this server,
- * if the durable mark is older than the last enqueues there.
+ * The clock of a failed primary may have been ahead of the clock of this server by up to this time
+ * (microseconds). begin_clock_mark() allows for it, since the durable mark may be older than the
+ * last enqueues on that primary.
  */
 static constexpr int64 kClockSlack = 5 * 60 * USECS_PER_SEC;
 

@@ -1,11 +1,11 @@
 /*
  * Latencies of a queue: how long its jobs wait and run. Protected by the queue's lock.
  *
- * The commit callback adds the latencies, in the hold that ends the lease or its claim. The wait is
- * counted at the commit of the claim, or at the commit of the end of the lease, whichever comes
- * first. Run and total are counted when the end of the lease commits. A claim that is undone after
- * its hand-out, and a lost lease, do not count at all: the time at which the worker stopped is not
- * known.
+ * The commit callback of a transaction adds the latencies, in the hold of the queue's lock in which
+ * it changes the lease. The wait is counted at the commit of the claim, or at the commit of the end
+ * of the lease, whichever comes first. Run and total are counted when the end of the lease commits.
+ * A claim that is undone after its hand-out, and a lost lease, do not count at all: the time at
+ * which the worker stopped is not known.
  */
 #pragma once
 
@@ -59,8 +59,8 @@ struct LeaseTimes
 
 	TimestampTz enqueued_at; /* when the job was enqueued; 0: unknown */
 	/*
-	 * Microseconds from the time at which the job became due to its hand-out; kUnknown: unknown, or
-	 * already counted.
+	 * Microseconds for which the job was due before its hand-out; kUnknown: unknown, or already
+	 * counted.
 	 */
 	int64 waited;
 	/*

@@ -47,9 +47,9 @@ was_handed_out(const Lease *lease)
 }
 
 /*
- * Return whether a transaction is using the lease only to count its lost attempt (retake_lost()).
- * Such a doomed lease has no slot, and so has one whose worker has lent the slot. Any other doomed
- * lease that its worker uses has its slot.
+ * Return whether the lease is doomed and has no slot: a transaction uses the lease only to count
+ * its lost attempt (retake_lost()), or the worker that uses the lease has lent its slot. In all
+ * other cases a doomed lease has its slot.
  */
 inline bool
 is_being_counted(const Lease *lease)

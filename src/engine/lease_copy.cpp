@@ -75,8 +75,8 @@ has_leases(const QueueRef &ref)
 }
 
 /*
- * Make the prepared transactions the claimer and the user of a restored lease, so that other
- * transactions wait for them.
+ * Note in a restored lease which prepared transaction has claimed the lease and which one uses it.
+ * Other transactions wait for these two.
  */
 static void
 give_to_prepared(Lease *lease, const Prepared &prepared)

@@ -15,7 +15,7 @@ struct SavedLease
 	bool lost;
 	Loss loss;
 	int32 attempt;
-	int64 remaining;  /* microseconds */
+	int64 remaining;  /* microseconds until the deadline */
 	int64 lease_time; /* last requested lease time, in microseconds; 0: unknown */
 	TimestampTz claimed_at;
 	TimestampTz enqueued_at; /* not saved, but read from the row; 0: the row was not read */

@@ -112,7 +112,7 @@ struct Lease
 	/* The token that the worker passes back. Leases of different jobs may have equal tokens. */
 	pg_atomic_uint64 token;
 	Relaxed<uint16> segment; /* segment of the row when last seen; the row may have been moved */
-	Relaxed<Queue *> queue;	 /* written under both the queue's and the partition lock */
+	Relaxed<Queue *> queue;	 /* written under the queue's lock and the partition lock */
 
 	/* All fields below: protected by the queue's lock. */
 	/* node in queue->expiry, if the lease is CLAIMED and not pinned, or LOST and put off */
@@ -137,11 +137,11 @@ struct Lease
 	/* The account to which a set-aside lease is charged (lease_quota.h); NULL: not set aside. */
 	AsideQuota *aside;
 	bool aside_common; /* a set-aside lease is charged to the common part */
-	bool
-		of_reserve; /* the lease is charged to the reserve, not to the database; see lease_quota.h */
+	/* the lease is charged to the reserve, not to the database; see lease_quota.h */
+	bool of_reserve;
 	/* the lease is LOST, and is in the expiry tree until the deadline, instead of in queue->lost */
 	bool put_off;
-	uint8 failures; /* number of failures in a row to count the attempt of this LOST lease */
+	uint8 failures; /* number of failed tries in a row to count the attempt of this LOST lease */
 	/* for HELD: since when claims have found the job due (monotonic); 0: no claim has */
 	int64 wanted;
 	uint8 holders; /* for HELD: number of entries in `holder` */

@@ -49,7 +49,8 @@ struct AsideQuota
 /* Numbers of leases of one database. Atomics, no lock. */
 struct LeaseQuota
 {
-	pg_atomic_uint32 used; /* all leases except those set aside and charged to the common part */
+	/* number of leases, without set-aside leases that are charged to the common part */
+	pg_atomic_uint32 used;
 	AsideQuota parked;
 	AsideQuota held;
 	/* highest number of all leases since the server's start; may be a little outdated */

@@ -8,10 +8,10 @@ static constinit HTAB *lease_table = nullptr;
 static constinit LWLockPadded *partition_locks = nullptr;
 
 /*
- * Return the hash of a key. Most jobs are claimed, and their rows read, in the order of their ids.
- * So eight consecutive ids have adjacent buckets in one cache line, and the cache lines are spread
- * at random. This hash spreads the ids evenly even if all ids of a database end in the same bits,
- * the number of its shard.
+ * Return the hash of a key. Jobs are mostly claimed in the order of their ids, and their rows are
+ * read in that order, too. So eight consecutive ids have adjacent buckets in one cache line, and
+ * the cache lines are spread at random. This hash spreads the ids evenly even if all ids of a
+ * database end in the same bits, the number of its shard.
  */
 static uint32
 hash_of_key(const void *of, Size)

@@ -18,7 +18,10 @@ can_expire(const Lease *lease)
 	return lease->state == LeaseState::kClaimed && lease->pins == 0;
 }
 
-/* Add the lease to the expiry tree, ordered by its deadline, or remove it. */
+/*
+ * start_expiring() adds the lease to the expiry tree, which is ordered by deadline; stop_expiring()
+ * removes the lease.
+ */
 void start_expiring(Lease *lease);
 void stop_expiring(Lease *lease);
 

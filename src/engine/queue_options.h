@@ -42,9 +42,9 @@ struct QueueOptions
 	int64 rate_period;		 /* microseconds */
 	int32 group_rate_limit;	 /* hand-outs of one group in a rate_period; 0: no limit */
 	int64 max_depth;		 /* live jobs at a time; 0: no limit */
-	/* how long records of attempts are kept, in microseconds; 0: none is written */
+	/* how long records of attempts are kept, in microseconds; 0: no record is written */
 	int64 keep_attempts;
-	/* how long records of finished jobs are kept, in microseconds; 0: none is written */
+	/* how long records of finished jobs are kept, in microseconds; 0: no record is written */
 	int64 keep_finished;
 	LogAttempts log_attempts;
 	bool fifo; /* one job of a group at a time, in the order of enqueue */

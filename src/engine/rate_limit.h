@@ -83,7 +83,7 @@ no_starts(Queue *queue)
 	queue->rate.restart(queue->options.rate_period, monotonic_now());
 }
 
-/* Note that starts up to now are unknown: another server may have handed out jobs. */
+/* Note that the number of earlier starts is unknown: another server may have handed out jobs. */
 inline void
 forget_starts()
 {

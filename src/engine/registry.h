@@ -33,9 +33,10 @@ struct DurableTokens
 };
 
 /*
- * Take a slot for this database; NULL: all are taken. The slot is LOADING, so no search finds it
- * before publish_database(). prepared: the prepared transactions of the database, which the caller
- * has listed before. Their entries become ACTIVE when the slot is published. Only one process may
+ * Take a slot for this database; NULL: all slots are taken. Raises 53400 if there are not enough
+ * entries for the prepared transactions. The slot is LOADING, so no search finds it before
+ * publish_database(). prepared: the prepared transactions of the database, which the caller has
+ * listed before. Their entries become ACTIVE when the slot is published. Only one process may
  * attach a database at a time: see tables() in load/attach.cpp.
  */
 Database *attach_database(Oid oid, Oid incarnation, const DurableTokens &tokens,

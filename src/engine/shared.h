@@ -95,7 +95,7 @@ struct Shared
 	pg_atomic_uint32 common_peak;
 	pg_atomic_uint32 reserve;		  /* leases charged to the reserve; see lease_quota.h */
 	pg_atomic_uint64 last_prefix;	  /* last prefix of lease tokens; see drawn() */
-	pg_atomic_uint64 last_lock_token; /* last token of a named lock; see draw_lock_token() */
+	pg_atomic_uint64 last_lock_token; /* last token drawn for a named lock; see draw_lock_token() */
 	pg_atomic_uint32 launcher;		  /* procno of the launcher + 1; 0: none */
 	/*
 	 * Number of commits after which a database may need a scheduler (CREATE EXTENSION, a new queue);

@@ -27,9 +27,9 @@ struct SavedStarts
 	int64 group;
 	int64 age; /* microseconds from the start of the jobs to the stop of the server */
 	/*
-	 * Number of starts. The first entry of a rate has a mark instead; either mark says that no
-	 * older starts count. kNoneBefore: the starts in later entries have happened. kUnknown: some of
-	 * these starts may only be assumed.
+	 * Number of starts. The first entry of each rate has one of two marks instead, and says that no
+	 * starts older than its age count. kNoneBefore: all starts in the following entries have
+	 * happened. kUnknown: some of the starts in the following entries may only be assumed.
 	 */
 	int32 n;
 

@@ -89,8 +89,9 @@ pass_drawn_prefix()
 }
 
 /*
- * The fence is at most the mark: right after a start, prefixes are above the mark, and the next
- * start may begin with smaller prefixes.
+ * Limit the fence to the durable mark. Right after a start, prefixes are above the mark, and the
+ * next start may begin with smaller prefixes: a fence above the mark could refuse tokens of that
+ * start.
  */
 int64
 fence_below(const Database *db, int64 prefix)

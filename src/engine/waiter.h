@@ -7,8 +7,9 @@
  * another queue, death). The entries of a process are in shared memory, under its procno. If the
  * process does not release them, the (sub)transaction abort callback does.
  *
- * One waiter of a queue, its watcher, sleeps only until the queue's next timer. When the watcher
- * leaves, the next waiter in line is woken and takes over.
+ * One waiter of a queue, its watcher, also wakes when the next scheduled job becomes due, or when
+ * the rate limit lets one more job start. When the watcher leaves, the next waiter in line is woken
+ * and becomes the watcher.
  */
 #pragma once
 
@@ -23,8 +24,8 @@ void wake_watcher(const QueueRef &ref);
 void join_lines(const QueueRef *refs, int n);
 
 /*
- * Leave all lines, passing on each wake-up, except that of `served`: the queue that has given this
- * process a job (NULL: none). Cannot fail.
+ * Leave all lines. If this process was woken in a line, wake the next process of that line, but not
+ * in the line of `served`: the queue that has given this process a job (NULL: none). Cannot fail.
  */
 void leave_lines(const Queue *served);
 

@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* A place of a process in a queue's line of waiters. */
+/* An entry: the place of a process in a queue's line of waiters. */
 struct Waiter
 {
 	enum State : uint8
@@ -37,7 +37,7 @@ struct WaitingLine
 {
 	dlist_head waiters; /* the waiters, in the order in which they are served */
 	int waiting;
-	int watcher; /* procno of the waiter that sleeps until the next timer, or kNobody */
+	int watcher; /* procno of the watcher (waiter.h), or kNobody */
 };
 
 void init_line(WaitingLine *line);

@@ -8,8 +8,8 @@
 namespace pgq {
 
 /*
- * Enqueue a job with a unique key. Lock all segments in their order (rows/segment_set.h) before the
- * search for the owner of the key, which reads all of them.
+ * Enqueue a job with a unique key. Lock all segments in their order (rows/segment_set.h) first: the
+ * search for the owner of the key reads all of them.
  */
 static int64
 enqueue_with_key(const char *queue, const JobSpec &spec, const KeyRules &rules, TimestampTz now)

@@ -291,7 +291,7 @@ take_hold(OwnerSearch *search, const Hint &hint, HeldLease *grip)
 
 /* ---- rows ---- */
 
-/* Lock the row of a held job: a purge may have missed the hold, and a fleeting hold is given back early. */
+/* Lock the row of a held job, if the hold is not enough: a purge may have missed the hold, or the hold is fleeting. */
 static LookResult
 lock_row_now(OwnerSearch *search, const KeyedJob &job)
 {
@@ -401,8 +401,8 @@ meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 }
 
 /*
- * Return whether an open transaction other than the worker's writes the row of any of the jobs. If
- * so, the search waits for that transaction.
+ * Return whether the row of any of the jobs is being written by an open transaction, except the
+ * transaction of the job's worker. If so, the search waits for that transaction.
  */
 static bool
 is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
@@ -421,8 +421,8 @@ is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 }
 
 /*
- * Find the owner: the youngest job with the key that counts (README.md, "Unique keys"). With
- * unique_until 'claimed', a job in work does not count.
+ * Find the owner: among the jobs that count (README.md, "Unique keys"), the youngest job with the
+ * key. With unique_until 'claimed', a job in work does not count.
  */
 OwnerAnswer
 find_owner(SegmentSet &segments, OwnerSearch *search)

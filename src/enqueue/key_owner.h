@@ -17,7 +17,7 @@ enum class OwnerAnswer : uint8
 	kOver, /* no job has the key, but its unique_for period is still running (rows/key_period.h) */
 	/*
 	 * the answer depends on a transaction that has not ended: release the key's lock, wait for that
-	 * transaction, and ask again
+	 * transaction, and call find_owner() again
 	 */
 	kNotYet,
 };
@@ -39,7 +39,9 @@ struct OwnerSearch
 	Lease *fleeting;
 	/* this transaction has locked the owner's row, and another transaction has the owner's lease */
 	bool by_row;
-	/* After kNotYet: the transaction to wait for. If both are invalid, ask again after a moment. */
+	/*
+	 * After kNotYet: the transaction to wait for. If both are invalid, search again after a moment.
+	 */
 	TransactionId xid;
 	VirtualTransactionId vxid;
 	/* `vxid` has a claim in progress: wait for the claim, not for the whole transaction */
@@ -50,7 +52,7 @@ struct OwnerSearch
 
 	/* State kept while the search is repeated. */
 	int64 turn;		 /* the job at which this session has the turn (catalog/queue_lock.h), or 0 */
-	bool starves;	 /* holds have kept claims from the job: leave the job to claims first */
+	bool starves;	 /* holds have kept claims from the job: claims may take the job first */
 	int64 gap_since; /* monotonic time since when the job is left to claims, or 0 */
 };
 

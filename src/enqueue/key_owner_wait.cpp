@@ -21,8 +21,8 @@ wait_for_row(const KeyedJob &job)
 
 /*
  * Take the turn at the owner, or wait for the session that has the turn. Before that, give up the
- * turn at any other job. Returns true if this may have waited, so that the search must look at the
- * job again.
+ * turn at any other job. Returns true if this call may have waited, so that the search must look at
+ * the job again.
  */
 static bool
 take_turn(OwnerSearch *search)

@@ -17,7 +17,7 @@ struct KeyedRequest
 	int64 hash;
 };
 
-/* Build the request, and store the hash of the key in its row. */
+/* Build the request, and store the hash of the key in the row of the new job. */
 KeyedRequest keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules,
 						   TimestampTz now);
 

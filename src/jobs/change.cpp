@@ -52,7 +52,10 @@ end_cancelled(SegmentSet &segments, const EndingLease &ending)
 	return ended;
 }
 
-/* Cancel a job that a worker has. Returns false if the caller must look at the job again. */
+/*
+ * Cancel a job that a worker has. Returns false if the caller must look at the job again. *serial:
+ * serial of the lease that an earlier call has revoked, or 0.
+ */
 static bool
 cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
 {
@@ -86,8 +89,8 @@ keeps_finished_of(const JobRow &row, QueueRef ref)
 }
 
 /*
- * Cancel a live job, and return the state of the job before. Returns kNone if there is no such job
- * (*gone), or if the caller must look at the job again.
+ * Cancel a live job, and return the state that it had before. Returns kNone if there is no such job
+ * (*gone), or if the caller must look at the job again. *serial: as in cancel_leased().
  */
 static JobState
 cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)

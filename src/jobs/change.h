@@ -20,7 +20,7 @@ enum class JobState : uint8
 };
 
 /*
- * Cancel the job, and return the state of the job before. Waits for another transaction that uses
+ * Cancel the job, and return the state that it had before. Waits for another transaction that uses
  * the lease of the job (as an ack does), but not for a transaction that has only claimed the job.
  */
 JobState cancel_job(int64 job_id);

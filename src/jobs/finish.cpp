@@ -34,8 +34,8 @@ is_ended_elsewhere(const Lease *lease)
 }
 
 /*
- * End the lease at once if its job's row was deleted and that delete is committed. A rollback of
- * this transaction does not undo this. Returns whether the row is gone.
+ * End the lease at once if the row of its job was deleted by a committed transaction. A rollback of
+ * the present transaction does not bring the lease back. Returns whether the row is gone.
  */
 static bool
 end_if_rowless(int64 job_id, int64 token, const Place &place)

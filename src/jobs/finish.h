@@ -35,7 +35,7 @@ void take_in_hand(Ack *ack);
 Ack *take_all_in_hand(SegmentSet &segments, const Datum *job_ids, const Datum *tokens, int n);
 
 /*
- * End the job's row successfully. records: collects the records that the caller writes later.
+ * End the row of an acknowledged job. records: collects the records that the caller writes later.
  * result: jsonb or NULL; stored if the queue keeps finished jobs. Returns false if the lease is
  * stale or the row is gone.
  */

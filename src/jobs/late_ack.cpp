@@ -21,7 +21,10 @@ is_honoured(const JobRow &row, int64 token)
 	 */
 	if (time_of_prefix(prefix_of(token)) < DatumGetTimestampTz(row.value(kJobEnqueuedAt)))
 		return false;
-	/* An enqueue with the same unique key may have changed the job since the lease was given. */
+	/*
+	 * If the job has a unique key, an enqueue with this key may have changed it since the lease was
+	 * given.
+	 */
 	if (!row.is_null(kJobUniqueKey))
 		return false;
 	int64 fence = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
@@ -96,8 +99,9 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 	refuse_if_subscribed();
 	Load load = read_load(tables().database, tables().database_generation);
 	/*
-	 * A primary that was lost has given out a token above mark_before after the last WAL that this
-	 * server has received. So the rows here cannot have a fence that refuses such a token.
+	 * A token above mark_before can only come from a lost primary, which gave it out after the last
+	 * WAL that this server has received. The rows here cannot have a fence that refuses such a
+	 * token.
 	 */
 	if (token <= 0 || token > load.mark_before ||
 		!locate_permitted(segments, Place{}, job_id, Permission::kAnswer, &row) ||
@@ -106,8 +110,8 @@ ack_late(SegmentSet &segments, Records &records, int64 job_id, int64 token, cons
 		return false;
 	/*
 	 * Another transaction may be changing the row: an SQL statement, or a transaction that was
-	 * prepared before the start of the server. Wait for that transaction, and judge the row that it
-	 * leaves.
+	 * prepared before the start of the server. Wait for that transaction, and then check the row
+	 * again.
 	 */
 	if (lock_job(segments, row.place, job_id) == WriteResult::kDone &&
 		locate_permitted(segments, row.place, job_id, Permission::kAnswer, &row) &&

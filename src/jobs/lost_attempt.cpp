@@ -137,8 +137,8 @@ fail_lost(SegmentSet &segments, int64 job_id, const Failure &failure)
 	if ((!lost && !says_lost(row, token)) || !take_waiting(row, LeaseEnd::kChanged, true, &taken))
 		return AttemptEnd::kGone;
 	/*
-	 * Lock and read the row again. While another transaction had the lease, it may have changed or
-	 * ended the job, perhaps by counting this attempt. SQL may be changing the row at this moment.
+	 * Lock and read the row again. Another transaction that had the lease may have changed or ended
+	 * the job, perhaps by counting this attempt. SQL may be changing the row at this moment.
 	 */
 	bool may_end = taken.lost || !failure.retry;
 	(void) (may_end ? lock_job : lock_job_to_change)(segments, row.place, job_id);

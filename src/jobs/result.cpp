@@ -194,7 +194,9 @@ is_ending(TransactionId xid)
 {
 	if (!TransactionIdPrecedes(xid, TransactionXmin))
 		xid = SubTransGetTopmostTransaction(xid);
-	/* A rolled-back subtransaction of this transaction does not end the job either. */
+	/*
+	 * A subtransaction of this transaction that was rolled back does not end the job, so ignore it.
+	 */
 	return !TransactionIdIsCurrentTransactionId(xid) && !has_ended(xid);
 }
 
@@ -221,8 +223,8 @@ is_deleter_ending(int64 job_id, int32 *queue_id)
 /*
  * Return whether waiting sessions are still to be told the end of the job. The row is gone as soon
  * as the transaction commits; the end is told a little later, in the hold of the queue's lock that
- * ends the lease. If this returns false, the end was told already, or none will be told, as for a
- * row that SQL has deleted.
+ * ends the lease. If this returns false, the sessions were told already, or will not be told, as
+ * for a row that SQL has deleted.
  */
 static bool
 is_being_ended(int64 job_id)

@@ -11,8 +11,8 @@
 namespace pgq {
 
 /*
- * List the prepared transactions of this database. To be called before anything is read from the
- * queues of the database (protocol: prepared-is-watched).
+ * List the prepared transactions of this database. Call this function before anything is read from
+ * the queues of the database (protocol: prepared-is-watched).
  */
 static int
 prepared_transactions(TransactionId *xids)
@@ -45,7 +45,9 @@ complain_full()
 		 errhint("Raise pgq_ext.max_databases (now %d) and restart the server.", max_databases)));
 }
 
-/* Attach a slot. If none is free, free the slots of incarnations that are gone, and try again. */
+/*
+ * Attach a slot. If no slot is free, free the slots of incarnations that are gone, and try again.
+ */
 static Database *
 attach_slot(const Tables &t, const DurableTokens &tokens, const TransactionId *prepared, int n)
 {

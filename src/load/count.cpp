@@ -168,8 +168,9 @@ close_eyes(Eyes *eyes)
 }
 
 /*
- * Call publish() with the snapshot in the form of engine/count.h. The server's snapshot does not
- * list the transaction that has taken the snapshot, so add this transaction to the list.
+ * Call publish() with the snapshot as an xmax and a list of running transactions (SeenBy in
+ * engine/count.h). The server's snapshot does not list the transaction that has taken the snapshot,
+ * so add this transaction to the list.
  */
 template <typename Publish>
 static bool

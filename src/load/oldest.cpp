@@ -237,7 +237,7 @@ read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 	*oldest = {};
 	uint32 serial = 0;
 	bool keep = false;
-	bool later = false; /* due jobs may have a run_at in the future (clock set back) */
+	bool later = false; /* due jobs may have a run_at in the future: the clock was set back */
 	TimestampTz due = now;
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		let_time_pass(hold, now);

@@ -63,7 +63,7 @@ template <typename Kind> struct Round
 {
 	QueueRef ref;
 	typename Kind::Scan scan; /* the place at which the scan begins */
-	int most;				  /* rows to read at most */
+	int most;				  /* upper bound of the rows to read */
 	RowRun run;
 	int published; /* rows merged into the schedule so far */
 };
@@ -76,15 +76,16 @@ namespace {
 
 enum class Need : uint8
 {
-	kNone, /* no refill is wanted, or the queue is gone */
-	kElsewhere,
+	kNone,		/* no refill is wanted, or the queue is gone */
+	kElsewhere, /* another process is refilling already */
 	kRefill,
 };
 
 } // namespace
 /*
- * Return whether a refill is wanted. With `begin`, also begin the refill under the same hold of the
- * queue's lock; the caller must then have the heavyweight lock of the refill.
+ * Return whether a refill is wanted and not under way yet. With `begin`, also begin the refill
+ * under the same hold of the queue's lock; the caller must then have the heavyweight lock of the
+ * refill.
  */
 template <typename Kind>
 static Need
@@ -108,10 +109,10 @@ look(Round<Kind> &round, bool begin)
 }
 
 /*
- * Begin a refill. Its heavyweight lock is taken before the queue shows that a refill is under way,
- * and is released after the refill has ended. So a process that sees the refill can wait for it in
- * the lock manager. Most calls find that no refill is wanted, so call look() once before taking the
- * lock.
+ * Begin a refill. The heavyweight lock of the refill is taken before the queue shows that a refill
+ * is under way, and is released after the refill has ended. So a process that sees the refill can
+ * wait for it in the lock manager. Most calls find that no refill is wanted, so call look() once
+ * before taking the lock.
  */
 template <typename Kind>
 static Need

@@ -77,7 +77,7 @@ has_its_row(SegmentSet &segments, SavedLease *lease)
 		return false;
 	lease->hint = row.hint();
 	lease->enqueued_at = DatumGetTimestampTz(row.value(kJobEnqueuedAt));
-	/* A negative fence is the end of a lost lease. */
+	/* A negative fence is the negated token of a lost lease whose attempt was counted. */
 	int64 fence = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
 	return Max(fence, -fence) < lease->token;
 }

@@ -13,8 +13,8 @@ check_client()
 
 /*
  * End the wait before the timeout of the statement or the transaction, so that the call can return
- * without a result. If little time is left, wait for half of it: a wait of zero would make the
- * caller's loop spin.
+ * without a result. If little time is left before the timeout, wait for half of that time: a wait
+ * of zero would make the caller's loop spin.
  */
 int64
 end_of_wait(int64 wait)

@@ -1,4 +1,7 @@
-/* Waits on behalf of a client, which end when the client is gone or its time is over. */
+/*
+ * Functions for a call that waits: the wait ends when the client has disconnected, and shortly
+ * before a timeout of the statement or the transaction.
+ */
 #pragma once
 
 #include "pg/pg.h"

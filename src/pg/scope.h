@@ -1,6 +1,7 @@
 /*
- * Scopes as functions, such as with_lwlock(). On ERROR the server's abort releases locks, pins,
- * snapshots and memory, so nothing here needs a destructor.
+ * Functions that run a piece of code (`body`) under a lock, in a transaction or with other rights,
+ * such as with_lwlock(). On ERROR the server's abort releases locks, pins, snapshots and memory, so
+ * these functions have no code for errors.
  */
 #pragma once
 
@@ -100,7 +101,7 @@ register_snapshot_of_others()
 }
 
 /*
- * Run body with the rights of that role alone, in a security-restricted operation. The server runs
+ * Run body with the rights of `role` alone, in a security-restricted operation. The server runs
  * maintenance of a table that way, with the rights of the table's owner: README.md in worker/,
  * "Rights". Settings that body changes are restored afterwards.
  */

@@ -59,9 +59,9 @@ my_procno()
 }
 
 /*
- * Return the process by the number in its virtual transaction id; nullptr: none. Before PostgreSQL
- * 17 this number is not my_procno(). A process gives up its number after the abort of its
- * transaction.
+ * Return the process whose virtual transaction ids contain that number; nullptr if there is none.
+ * Before PostgreSQL 17 this number is not my_procno(). A process that exits gives up its number
+ * after it has aborted its transaction.
  */
 inline PGPROC *
 process_by_id(int id)
@@ -73,7 +73,7 @@ process_by_id(int id)
 #endif
 }
 
-/* Process numbers are in [kFirstProcessId, kFirstProcessId + MaxBackends). */
+/* The numbers for process_by_id() are in [kFirstProcessId, kFirstProcessId + MaxBackends). */
 #if PG_VERSION_NUM >= 170000
 inline constexpr int kFirstProcessId = 0;
 #else
@@ -144,7 +144,7 @@ is_of_process(const VirtualTransactionId &id)
 #endif
 }
 
-/* Return the oldest xid whose outcome is known. The caller holds XactTruncationLock. */
+/* Return the oldest xid whose outcome the server still knows. Caller holds XactTruncationLock. */
 inline TransactionId
 oldest_known_xid()
 {
@@ -195,7 +195,7 @@ told_dead_rows(Oid relid)
 
 /* ---- caches ---- */
 
-/* Type of the number of a system cache, for invalidation callbacks. */
+/* Type in which an invalidation callback gets the number of a system cache. */
 #if PG_VERSION_NUM >= 190000
 using CacheId = SysCacheIdentifier;
 #else
@@ -213,7 +213,10 @@ enum class OwedEntries : uint8
 	kAll,
 };
 
-/* Call heap_update(), waiting for other transactions. */
+/*
+ * Call heap_update(), and wait for other transactions that have locked the row. *owed: set to the
+ * indexes that need an entry for the new version.
+ */
 inline TM_Result
 update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
 {
@@ -306,7 +309,7 @@ finish_descriptor([[maybe_unused]] TupleDesc desc)
 #endif
 }
 
-/* Argument type of PageAddItem(). */
+/* Type of the argument `item` of PageAddItem(). */
 #if PG_VERSION_NUM >= 190000
 using PageItem = const void *;
 #else
@@ -342,7 +345,7 @@ primary_key_of(Relation rel)
 #endif
 }
 
-/* Give the table an empty file at commit. */
+/* Replace the table's file by a new, empty file. Takes effect at commit. */
 inline void
 give_new_file(Relation rel)
 {

@@ -56,8 +56,8 @@ tell_of_new_root(Relation index)
 }
 
 /*
- * Make the index an empty tree, by a metapage without a root. The other pages are not used any
- * more, and may be cut at any time.
+ * Make the index an empty tree by writing a metapage without a root. The other pages are not used
+ * any more, and may be cut at any time.
  */
 static void
 take_root(Relation index)
@@ -79,10 +79,11 @@ take_root(Relation index)
 }
 
 /*
- * Cut the files of the table and its indexes. The order matters for an error or a crash in between.
- * Heap rows without index entries are dead anyway, and a tree without a root is empty. But index
- * entries without rows, or a root without its page, would raise errors in every session. So the
- * indexes come first, and the WAL of the new metapages is flushed before any file is cut.
+ * Cut the files of the table and its indexes. The order of the steps matters if an error or a crash
+ * comes between two of them. Heap rows without index entries are dead anyway, and a tree without a
+ * root is empty. But index entries without rows, or a root without its page, would raise errors in
+ * every session. So the indexes come first, and the WAL of the new metapages is flushed before any
+ * file is cut.
  */
 static void
 cut_table(Relation rel)

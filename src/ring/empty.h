@@ -6,9 +6,9 @@
 namespace pgq {
 
 /*
- * Cut the files of the table, of its TOAST table and of all indexes to zero length. The cut takes
- * effect at once, and a rollback does not undo the cut. So the table must not have a live row.
- * Writes nothing to the catalog.
+ * Cut the files of the table and of its TOAST table to zero length, and the files of their indexes
+ * to the metapage. The cut takes effect at once, and a rollback does not undo the cut. So the table
+ * must not have a live row. Writes nothing to the catalog.
  */
 void cut_files(Relation rel);
 

@@ -1,6 +1,6 @@
 /*
- * Finding records that are past their time (that their queue keeps no longer), in rings whose
- * segments are truncated by time.
+ * Finding records that are past their time: their queue keeps them no longer. Used for rings whose
+ * segments are truncated when the records in them are past their time (is_truncated_by_time()).
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct Expiry
 /*
  * Read into palloc'd memory how long each queue keeps its records. now: the wall clock, or 0 if the
  * clock was set lately. Returns NULL if now is 0 or the ring is not truncated by time: then no
- * record is past its time. The caller has locked the tables.
+ * record counts as past its time. The caller has locked the extension's tables.
  */
 const Expiry *read_expiry(RingName ring, TimestampTz now);
 

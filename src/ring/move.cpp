@@ -60,8 +60,8 @@ collect_live(Relation rel, int segment, Position *next, Candidate *candidates, i
 }
 
 /*
- * Move a row under its job's lease. At commit the lease ends and the job is filed, even if the row
- * was not moved: one hint too many does no harm.
+ * Move a row under its job's lease. At commit the lease ends and a hint of the job is filed, even
+ * if the row was not moved: a superfluous hint does no harm.
  */
 static bool
 move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)

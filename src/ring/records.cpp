@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-/* Return the SQL condition for rows that are still kept at the time $3. */
+/* Return an SQL condition for rows that their queue still keeps at the time $3. */
 static const char *
 still_kept(const RingSpec &ring)
 {
@@ -47,7 +47,7 @@ lock_rows(const Segment &segment, TimestampTz clock, Position *next, int most, D
 
 /*
  * Lock the next rows, and move the locked rows by an UPDATE that names their ctids. The caller has
- * locked the tables.
+ * locked the extension's tables.
  */
 bool
 move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next, int most,
@@ -84,7 +84,10 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 	return at_end;
 }
 
-/* Find the expired rows of all queues and delete at most `most` of them, in one statement. */
+/*
+ * Find the records of all queues that are past their time, and delete at most `most` of them, in
+ * one statement.
+ */
 static int
 delete_expired(const RingSpec &ring, const Segment &segment, TimestampTz now, int most)
 {

@@ -1,6 +1,7 @@
 /*
- * Moving and expiring records (dead letters, attempts, finished jobs), to which nothing in shared
- * memory refers. The scheduler does this by plain SQL, and waits for no other session.
+ * Moving records (dead letters, attempts, finished jobs) to another segment, and deleting records
+ * that are past their time. Nothing in shared memory refers to records, so the scheduler moves and
+ * deletes them by plain SQL, and waits for no other session.
  */
 #pragma once
 
@@ -10,20 +11,21 @@
 namespace pgq {
 
 /*
- * Like move_jobs(), but for records: by an UPDATE of the column `segment`, with row triggers off. A
- * session that waits for such a row gets 40001, as after any UPDATE between partitions. Moves
- * nothing while another session has a conflicting lock, for example to create or drop a queue.
- * clock: as Rotation::clock. In a ring that is truncated by time, rows past their time stay, and
- * the TRUNCATE of the segment removes them.
+ * Move records as move_jobs() moves jobs, but by an UPDATE of the column `segment`, with row
+ * triggers off. A session that waits for such a row gets 40001, as after any UPDATE between
+ * partitions. Moves nothing while another session has a conflicting lock, for example to create or
+ * drop a queue. clock: the wall clock, or 0 if the clock was set lately. In a ring that is
+ * truncated by time (is_truncated_by_time()), rows past their time stay, and the TRUNCATE of the
+ * segment removes them.
  */
 bool move_records(const Segment &from, const Segment &to, TimestampTz clock, Position *next,
 				  int most, int *moved);
 
 /*
- * Delete at most `most` records of the segment that are past their time by their queue's option
+ * Delete at most `most` records of the segment that their queue keeps no longer, as its option says
  * (RingSpec::keep). Does nothing in a ring that is truncated by time. Locked rows stay, and so do
  * rows whose queue does not exist. Returns the number of deleted rows. The caller has locked the
- * tables.
+ * extension's tables.
  */
 int expire_records(const Segment &segment, TimestampTz now, int most);
 

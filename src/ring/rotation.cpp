@@ -74,8 +74,9 @@ noting_error(Database *database, int number, Body body)
 /* ---- looking at a ring ---- */
 
 /*
- * Reset the count of TRUNCATEs with new files, if every snapshot is newer than the first counted
- * TRUNCATE. Only an older snapshot keeps the dead rows of these TRUNCATEs in pg_class.
+ * Set the number of TRUNCATEs with new files to 0 if every snapshot is newer than the first
+ * TRUNCATE that was counted. Only an older snapshot keeps the dead rows of these TRUNCATEs in
+ * pg_class.
  */
 static void
 look_at_horizon(Rotation *rotation)
@@ -123,10 +124,10 @@ look_at_ring(Rotation *rotation, Database *database, RingName name)
 /*
  * Return whether the current segment should be closed early because rows in it are past their time:
  * the segment may not become full for years. A sample of a few pages (other pages at each call)
- * must contain rows past their time. Unless the segment is small, the sample must contain no more
- * other rows than that, since the other rows have to be moved out. At least half of the ring must
- * be bare. No segment is closed early while TRUNCATEs with new files have left dead rows in
- * pg_class.
+ * must contain rows past their time. Unless the segment is small, at most half of the rows in the
+ * sample may be rows that are still kept, since these have to be moved out. At least half of the
+ * ring must be bare. No segment is closed early while many TRUNCATEs with new files have left dead
+ * rows in pg_class (size_factor()).
  */
 static bool
 is_over(Rotation *rotation, const RingView &ring)
@@ -147,8 +148,8 @@ is_worn(const SegmentPass &pass)
 }
 
 /*
- * Return whether the current segment should be closed early because of its dead rows: the segment
- * may not become full for a long time.
+ * Return whether the current segment should be closed before it is full, because it has many dead
+ * rows and may not become full for a long time.
  */
 static bool
 is_current_worn(Rotation *rotation, const RingView &ring)
@@ -209,8 +210,8 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 			if (ring.bare[number])
 				clear_statistics(segment);
 			/*
-			 * If this is the segment of survivors, the ring has no such segment from now on: this
-			 * segment is bare, or has become the current segment.
+			 * If this is the segment of survivors, it has become bare or the current segment: from
+			 * now on the ring has no segment of survivors.
 			 */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
@@ -389,8 +390,8 @@ take_step(Rotation *rotation, Database *database, int number)
 		}
 	});
 	/*
-	 * Keep the noted error after a step that only reads: the error came from a step that changes
-	 * the segment.
+	 * After a step that only reads, keep the noted error: it came from an earlier step, which
+	 * changes the segment.
 	 */
 	if (!reading && !watch->failed)
 		note_error(database, number, "");

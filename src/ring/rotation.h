@@ -34,12 +34,12 @@ struct Rotation
 	int64 bytes_before[kRings]; /* bytes of the current segment at the last check */
 	/* next page of the current segment to sample for rows past their time */
 	BlockNumber next_page[kRings];
-	/* the present pass over the current segment, which counts the dead rows */
+	/* the present pass over the current segment; it counts dead rows */
 	SegmentPass of_current[kRings];
 	/* number of dead rows that the previous pass over the current segment has found */
 	int64 dead_before[kRings];
 	/*
-	 * Number of TRUNCATEs that have given a segment new files (size_factor()). 0 again as soon as
+	 * Number of TRUNCATEs that have given a segment new files (size_factor()). Set to 0 as soon as
 	 * every snapshot is newer than the first of these TRUNCATEs; `horizon` is the next xid at that
 	 * first TRUNCATE.
 	 */
@@ -48,9 +48,10 @@ struct Rotation
 };
 
 /*
- * Two kinds of work can be due: a check of all rings (a look), and a step with one segment. The
- * caller runs each in a transaction of its own, with the tables locked (lock_and_serve()); if the
- * tables cannot be locked, the caller skips the work. begin_look() returns whether a check is due.
+ * Two kinds of work can be due: a check of all rings (look_at_rings()), and a step with one segment
+ * (take_step()). The caller runs each in a transaction of its own, with the extension's tables
+ * locked (lock_and_serve()); if the tables cannot be locked, the caller skips the work.
+ * begin_look() returns whether a check is due.
  */
 bool begin_look(Rotation *rotation, int64 now, TimestampTz clock);
 void look_at_rings(Rotation *rotation, Database *database, int64 now);

@@ -1,6 +1,6 @@
 /*
  * A segment as a whole: its size and its locks. Nothing here waits for a lock. The caller has
- * locked the tables (lock_tables()).
+ * locked the extension's tables (lock_tables()).
  */
 #pragma once
 

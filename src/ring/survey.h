@@ -8,9 +8,10 @@
 namespace pgq {
 
 /*
- * Continue the pass by up to 256 pages. The pass may miss rows that another transaction moves
- * within the segment, or count such rows twice. expiry: if set, rows past their time count as dead.
- * few: if the pass finds more bytes of live rows than this, the pass ends and pass->many is set.
+ * Go on with the pass: read up to 256 further pages of the segment. The pass may miss rows that
+ * another transaction moves within the segment, or count such rows twice. expiry: if set, rows past
+ * their time count as dead. few: a number of bytes; if the pass finds more bytes of live rows, it
+ * ends and sets pass->many.
  */
 void survey_segment(const Segment &segment, const Expiry *expiry, int64 few, SegmentPass *pass);
 
@@ -22,8 +23,8 @@ struct Sample
 };
 
 /*
- * Sample a few pages from page *next on, continuing at the first page after the last page. *next
- * advances.
+ * Sample a few pages from page *next on; after the last page of the segment, go on with its first
+ * page. *next: set to the page after the last sampled page.
  */
 Sample sample_segment(const Expiry *expiry, const Segment &segment, BlockNumber *next);
 

@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Return whether a delete would find this version of a dead letter. Returns false for a version
- * that this transaction itself has deleted.
+ * Return whether a delete would find this version of a dead letter: it is live, or another
+ * transaction is deleting it.
  */
 static bool
 would_be_deleted(HeapTuple tuple, Buffer buffer)

@@ -10,8 +10,8 @@ namespace pgq {
 static constexpr int kRunMin = 16;
 
 /*
- * Make a scan key of the entry's columns without the heap position, so that entries of different
- * rows with equal columns compare as equal.
+ * Make a scan key of the entry's columns. The key leaves out the position of the row in the heap,
+ * so that entries of different rows compare as equal if their columns are equal.
  */
 static BTScanInsert
 key_of(Relation index, IndexTuple entry)

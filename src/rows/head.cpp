@@ -49,10 +49,10 @@ first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *f
 }
 
 /*
- * Search segment by segment. A later segment matters only if it has a job before the head found so
- * far. Changes of this transaction itself must be invisible, since the answer must be the same for
- * all sessions. So the snapshot gets the first command id: by that, all changes of this transaction
- * are later than the snapshot.
+ * Search segment by segment, each time only for jobs before the head that was found so far. The
+ * answer must be the same for all sessions, so changes of this transaction itself must be
+ * invisible. Therefore the snapshot gets the first command id: all changes of this transaction have
+ * a later one.
  */
 bool
 find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before, Hint *head)

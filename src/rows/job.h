@@ -21,8 +21,8 @@ struct JobRow
 	int64 job_id() const { return DatumGetInt64(value(kJobId)); }
 	int32 queue_id() const { return DatumGetInt32(value(kJobQueueId)); }
 	/*
-	 * The number of the next attempt: the number of failed attempts plus one. SQL may have set
-	 * `attempts` to any value.
+	 * The number of the next attempt: the number of failed attempts plus one. A user's SQL may have
+	 * set `attempts` to any value.
 	 */
 	int32 next_attempt() const
 	{
@@ -75,8 +75,8 @@ struct SchedulingColumns
 SchedulingColumns scheduling_columns_of(HeapTuple tuple, TupleDesc desc);
 
 /*
- * Copy a version of a job's row from `rel`, the given segment. The caller holds the lock of the
- * version's buffer.
+ * Copy a version of a job's row from `rel`, which is the segment with the given number. The caller
+ * holds the lock of the version's buffer.
  */
 void copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row);
 

@@ -2,12 +2,12 @@
  * Key periods: with the option unique_for, a unique key stays taken for a time after its job has
  * ended. Each key period is a row of pgq_ext.unique_key.
  *
- * The transaction that inserts the job also inserts the row, in the same subtransaction. The row
- * never changes. A session that looks for a row holds the lock of the key, and has found no row
- * version of a job with the key that is live or busy. So that session has waited for any
- * transaction that may have inserted a row. Rows are deleted when their time is over, but not in
- * the minute after the clock was set. A key has at most one row for each period, so the table needs
- * no segments: VACUUM is enough to reclaim its space.
+ * The transaction that inserts the job also inserts the row of the key period, in the same
+ * subtransaction. The row never changes. A session that looks for such a row holds the lock of the
+ * key, and has found no row version of a job with the key that is live or busy. So that session has
+ * waited for any transaction that may have inserted a row. Rows are deleted when their time is
+ * over, but not in the minute after the clock was set. A key has at most one row for each period,
+ * so the table needs no segments: VACUUM is enough to reclaim its space.
  */
 #pragma once
 

@@ -27,8 +27,9 @@ bool lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer
 				  HeapTupleData *tuple);
 
 /*
- * Find the version of the job that a write would change. Returns false if there is no such version.
- * Then *inserter, if valid, is a transaction that is inserting the job.
+ * Set *place to the place of the version of the job that a write would change. Returns false if
+ * there is no such version; *inserter is then another transaction that is inserting the job, or
+ * unchanged.
  */
 bool find_writable(SegmentSet &segments, int64 job_id, Place *place, TransactionId *inserter);
 

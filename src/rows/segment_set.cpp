@@ -29,7 +29,7 @@ SegmentSet::open(int number)
  *
  * Waiting for a lock can process invalidations, for example of a new index. look_at_tables() then
  * reads the catalog again, and locks every segment for a moment to do so. A reader must not hold
- * locks of segments during that, so the reader closes its segments and starts again.
+ * locks of segments while the catalog is read, so the reader closes its segments and starts again.
  *
  * Steps: a reader closes its segments if an open segment is above the lowest segment to open. Then
  * all segments are opened in order. These steps are repeated as long as waiting for the locks has
@@ -67,7 +67,9 @@ SegmentSet::open_in_order(uint32 numbers)
 			close();
 		}
 	}
-	/* The catalog has changed at each try, so read it with the segments locked. */
+	/*
+	 * The catalog has changed at each of kTries tries, so now read it although segments are locked.
+	 */
 	tables_ = &look_at_tables();
 }
 

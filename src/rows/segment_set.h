@@ -29,7 +29,10 @@ public:
 	 */
 	void open_in_order(uint32 numbers);
 
-	/* Open all segments. Returns the tables as read after all segments were locked. */
+	/*
+	 * Open all segments. Returns what the catalog says of the extension's tables, read after all
+	 * segments were locked.
+	 */
 	const Tables &open_all();
 
 	/* Return whether the segment has no page at all. Then a search can skip the segment. */
@@ -71,7 +74,7 @@ private:
 
 	LOCKMODE mode_;
 	bool written_ = false;
-	/* the tables as of the last segment that was opened */
+	/* what the catalog says of the extension's tables, as read when a segment was last opened */
 	const Tables *tables_ = nullptr;
 	uint32 open_ = 0;					   /* the open segments, as bits */
 	Relation relation_[kMaxSegments] = {}; /* by segment number */

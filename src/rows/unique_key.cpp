@@ -17,9 +17,9 @@ hash_of_key(int32 queue_id, const text *key)
 }
 
 /*
- * Return whether the stored key equals the wanted key. A key that SQL has copied from another table
- * may be compressed or toasted. Such a key cannot be read under the lock of a buffer, so it counts
- * as equal if length and hash are equal.
+ * Return whether the stored key equals the wanted key. A key that a user's SQL has copied from
+ * another table may be compressed or toasted. Such a key cannot be read under the lock of a buffer,
+ * so it counts as equal if length and hash are equal.
  */
 static bool
 is_text(Datum value, const text *wanted)

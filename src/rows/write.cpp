@@ -76,8 +76,8 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
 
 namespace {
 /*
- * The write of locate_job(): changes nothing, so that write_job() only finds the version that a
- * write would change.
+ * Passed by locate_job() as the argument `write`: it changes nothing, so that write_job() only
+ * finds the version that a write would change.
  */
 struct NoWrite
 {
@@ -241,8 +241,8 @@ form_retry(const JobRow &row, TupleDesc desc, const Retry &retry)
 		changed[column - 1] = true;
 	};
 	/*
-	 * SQL may have set a greater fence in the row than the fence of this retry: keep the greater
-	 * fence.
+	 * A user's SQL may have set a fence in the row that is greater than the fence of this retry:
+	 * keep the greater one.
 	 */
 	int64 before = row.is_null(kJobFence) ? 0 : DatumGetInt64(row.value(kJobFence));
 	int64 fence = Max(before, -before) > Max(retry.fence, -retry.fence) ? before : retry.fence;
@@ -304,8 +304,8 @@ replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged,
 		if (judged && row.place != place)
 			return TM_WouldBlock;
 		/*
-		 * heap_update() waits for other transactions that have locked the row. If this transaction
-		 * has locked the row before the call, heap_update() has nothing to wait for.
+		 * heap_update() waits for other transactions that have locked the row. So without `wait`,
+		 * lock the row first: that fails at once if another transaction has locked the row.
 		 */
 		TM_Result result = wait ? TM_Ok : lock_without_waiting(rel, tid, LockTupleExclusive);
 		if (result != TM_Ok)

@@ -16,8 +16,8 @@ enum class WriteResult : uint8
 	kDone,
 	kGone, /* the job has no live row any more */
 	/*
-	 * Without wait: another transaction has locked the row. From delete_judged() and rewrite_job():
-	 * the row version at the given place was replaced.
+	 * Without wait: another transaction has locked or is writing the row. From delete_judged() and
+	 * rewrite_job() also: the row version at the given place was replaced.
 	 */
 	kBusy,
 };
@@ -71,7 +71,10 @@ struct Retry
 {
 	int32 attempts;
 	TimestampTz run_at;
-	/* token of the lease that ends; negated if the lease was lost and the worker has not reported */
+	/*
+	 * token of the lease that ends; negated if the lease was lost and its worker has not reported a
+	 * failure
+	 */
 	int64 fence;
 	bool keeps_error; /* keep the present last_error */
 	bool has_error;

@@ -114,7 +114,7 @@ moment_argument(TimestampTz time)
 	return {TIMESTAMPTZOID, TimestampTzGetDatum(time), false};
 }
 
-/* Copy a column of the first row to `context`; returns a null pointer for NULL. */
+/* Copy a column of the first row of the result to `context`; returns a null pointer for NULL. */
 static Datum
 copied_value(MemoryContext context, int column, Oid type)
 {
@@ -150,8 +150,8 @@ copied_text(MemoryContext context, int column)
 }
 
 /*
- * If a call repeats a schedule unchanged, keep the time of its next tick. Otherwise a client that
- * repeats the call often would put the tick off again and again.
+ * If a call changes neither cron nor time zone, keep the time of the next tick. Otherwise a client
+ * that repeats the call often would delay the tick again and again.
  */
 #define PGQ_NEXT_RUN                                                       \
 	"CASE WHEN t.cron = EXCLUDED.cron AND t.timezone = EXCLUDED.timezone " \
@@ -332,7 +332,10 @@ resume_schedule(const char *name)
 
 /* ---- for the scheduler ---- */
 
-/* Read the found row. Columns have the same numbers as in the query of take_due_schedule(). */
+/*
+ * Read the row that the query of take_due_schedule() has found, by the column numbers of that
+ * query.
+ */
 static DueSchedule *
 read_due(MemoryContext context)
 {

@@ -9,7 +9,7 @@
 
 namespace pgq {
 
-/* What to do about ticks that were due while no scheduler was running. */
+/* What to do about missed ticks, that is, ticks that were due while no scheduler was running. */
 enum class Missed : uint8
 {
 	kSkip,
@@ -56,8 +56,8 @@ void make_schedule(const ScheduleSpec &schedule);
 bool drop_schedule(const char *name);
 
 /*
- * Pause or resume the schedule. Both raise 42704 if there is no such schedule. A resumed schedule
- * continues with the next tick after now.
+ * Pause or resume the schedule. Both functions raise 42704 if there is no such schedule. A resumed
+ * schedule continues with the next tick after now.
  */
 void pause_schedule(const char *name);
 void resume_schedule(const char *name);
@@ -75,8 +75,8 @@ struct DueSchedule
 };
 
 /*
- * Lock and return the schedule that has been due for longest, but not before `from`. Returns NULL
- * if no schedule is due, or if other sessions have locked all due schedules.
+ * Of the schedules that became due between `from` and `now`, lock and return the one that became
+ * due first. Returns NULL if there is none, or if other sessions have locked all of them.
  */
 DueSchedule *take_due_schedule(TimestampTz from, TimestampTz now);
 

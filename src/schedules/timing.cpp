@@ -13,7 +13,7 @@ is_period(const char *cron)
 	return pg_strncasecmp(cron, kEvery, kEveryLength) == 0 && cron[kEveryLength] == ' ';
 }
 
-/* Return the period in seconds. */
+/* Parse the interval after the word "every", and return its length in seconds. */
 static int64
 period_of(const char *text)
 {

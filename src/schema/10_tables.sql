@@ -15,7 +15,7 @@ COMMENT ON FUNCTION pgq_ext.announce() IS
 -- If the library is not preloaded, CREATE EXTENSION fails here, with a hint.
 SELECT pgq_ext.announce();
 
--- The engine reads the columns of these tables by position: see core/ring.h,
+-- The library reads the columns of these tables by position: see core/ring.h,
 -- catalog/queue_row.cpp, rows/job.cpp.
 
 CREATE TABLE pgq_ext.queue (
@@ -54,8 +54,8 @@ REVOKE ALL ON FUNCTION pgq_ext.queue_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_changed() IS
 'Internal: checks rows of pgq_ext.queue that SQL statements write directly, as the functions do, and refuses to delete the row of a queue that has jobs or dead letters.';
 
--- The next two triggers do nothing for rows of logical replication and of restores: see src/api/by_hand.cpp. The
--- CHECKs above act on these rows, too.
+-- The next two triggers do nothing for rows that logical replication or a restore writes: see src/api/by_hand.cpp. The
+-- CHECKs above act on such rows, too.
 CREATE TRIGGER queue_changed BEFORE INSERT OR UPDATE OR DELETE ON pgq_ext.queue
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_changed();
 CREATE TRIGGER queue_truncated AFTER TRUNCATE ON pgq_ext.queue
@@ -144,7 +144,7 @@ CREATE TRIGGER job_fence BEFORE INSERT OR UPDATE ON pgq_ext.job
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_fence();
 ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_fence;
 
--- See src/rows/key_period.h. The library reads this table by position.
+-- See src/rows/key_period.h. The library reads the columns of this table by position.
 CREATE TABLE pgq_ext.unique_key (
     job_id      bigint NOT NULL,
     until       timestamptz NOT NULL,
@@ -154,7 +154,7 @@ CREATE TABLE pgq_ext.unique_key (
 );
 CREATE INDEX unique_key_by_hash ON pgq_ext.unique_key (unique_hash);
 CREATE INDEX unique_key_until ON pgq_ext.unique_key (until);
--- This index is the replica identity, without which DELETE fails when the table is published, for example by FOR ALL
+-- This index is the replica identity. Without one, DELETE fails when the table is published, for example by FOR ALL
 -- TABLES. (REPLICA IDENTITY FULL does not work with PostgreSQL 18 because of the generated column.)
 CREATE UNIQUE INDEX unique_key_by_job ON pgq_ext.unique_key (job_id, until);
 ALTER TABLE pgq_ext.unique_key REPLICA IDENTITY USING INDEX unique_key_by_job;

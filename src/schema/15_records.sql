@@ -110,8 +110,8 @@ FROM pgq_ext.segment_entries() e
 JOIN pg_catalog.pg_locks l ON l.relation = e.relation AND l.locktype = 'relation' AND l.granted
 JOIN pg_catalog.pg_database d ON d.oid = l.database AND d.datname = pg_catalog.current_database()
 LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
--- A prepared transaction has no process. Its virtual transaction id is that of its session or, after a restart, an
--- invented one.
+-- A prepared transaction has no process. Its virtual transaction id is that of its session or, after a restart, one
+-- that the server has made up.
 LEFT JOIN pg_catalog.pg_locks x ON l.pid IS NULL AND x.pid IS NULL AND x.virtualtransaction = l.virtualtransaction
                                AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock' AND x.granted
 LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = x.transactionid

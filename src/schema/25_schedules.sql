@@ -9,11 +9,11 @@ CREATE TABLE pgq_ext.timetable (
     options     jsonb,
     missed      text COLLATE "C" NOT NULL CHECK (missed IN ('skip', 'one', 'all')),
     paused      boolean NOT NULL DEFAULT false,
-    -- The role with whose rights the schedule enqueues. Dumps identify it by its name.
+    -- The role with whose rights the schedule enqueues. In a dump only maker_name identifies the role.
     maker       oid,
     maker_name  text NOT NULL,
     next_run_at timestamptz,
-    -- When the scheduler looks at the schedule next: next_run_at, or a later time while the schedule fails.
+    -- The time of the next try to enqueue: next_run_at, or a later time while tries fail.
     due_at      timestamptz,
     failures    integer NOT NULL DEFAULT 0,
     last_run_at timestamptz,

@@ -132,7 +132,7 @@ SELECT s.job_id, s.queue,
             WHEN s.is_scheduled THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
-            -- The first reason that explain_job would show, checked in the same order.
+            -- Show the first of these reasons that applies. Their order is that of explain_job.
             WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN s.has_expired THEN 'nothing: it has expired'
             WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'

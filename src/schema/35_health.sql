@@ -1,5 +1,5 @@
 -- ---- health: problems, and how to solve them ----
--- To add a check, write a function check_NAME(), which returns its findings (none: all is well), and add a line to
+-- To add a check, write a function check_NAME(), which returns its findings (no row: all is well), and add a line to
 -- health_entries(). The functions run with the rights of the extension's owner, and with the settings of
 -- health_entries().
 
@@ -244,8 +244,8 @@ BEGIN
     WHERE s.handed_out = 0 AND r.next_start > clock_timestamp() + interval '1 min';
 END $$;
 
--- Finds rows that are kept beyond their time. Attempts and finished jobs are left to check_rotation(), since a TRUNCATE
--- of their segment removes them.
+-- Finds rows that still exist although their queue keeps them no longer. Attempts and finished jobs are left to
+-- check_rotation(), since a TRUNCATE of their segment removes them.
 CREATE FUNCTION pgq_ext.check_retention() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 DECLARE
     due timestamptz = clock_timestamp() - interval '10 min';

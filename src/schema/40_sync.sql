@@ -1,7 +1,7 @@
 
 -- ---- coordination without jobs: locks, runs, rates ----
 
--- See src/sync/lock_row.h. The library reads this table by position.
+-- See src/sync/lock_row.h. The library reads the columns of this table by position.
 CREATE TABLE pgq_ext.held_lock (
     name        text COLLATE "C" NOT NULL,
     period      bigint NOT NULL,

@@ -122,8 +122,8 @@ put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row, const Re
 		 bool wait)
 {
 	/*
-	 * SQL may have moved the job to another queue. If that queue has no slot, there is no memory to
-	 * file the hint in.
+	 * A user's SQL may have moved the job to another queue. If that queue has no slot, there is no
+	 * memory to file the hint in.
 	 */
 	QueueRef to = from;
 	bool attached = row.queue_id() == from.queue_id ||
@@ -173,9 +173,9 @@ retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &fa
 }
 
 /*
- * Call judge(), which reads and writes the row, again if the write was refused because another
- * transaction had changed the row while the write waited. Without `wait` (the scheduler), return
- * kBusy, and the caller tries later.
+ * Call judge(), which reads and writes the row. Call judge() again if the write was refused because
+ * another transaction had changed the row while the write waited. Without `wait` (as in the
+ * scheduler), return kBusy instead, and the caller tries again later.
  */
 template <typename Judge>
 static AttemptEnd

@@ -17,7 +17,10 @@ inline constexpr char kAttemptsUsedUp[] = "attempts used up";
 
 struct Failure
 {
-	/* token of the lease that ends; negated if the lease was lost and the worker has not reported */
+	/*
+	 * token of the lease that ends; negated if the lease was lost and its worker has not reported a
+	 * failure
+	 */
 	int64 fence;
 	bool retry;		   /* false: the job dies at once */
 	bool has_retry_in; /* false: the delay is the backoff */
@@ -43,7 +46,7 @@ enum class AttemptEnd : uint8
 	kBusy, /* only without wait: another transaction has locked or changed the row */
 };
 
-/* The data of an attempt that are stored only in its lease, for the record of the attempt. */
+/* The data that the record of an attempt needs, and that only the lease of the attempt has. */
 struct Run
 {
 	int64 token;
@@ -77,12 +80,12 @@ note_ending(const QueueRef &ref, Lease *lease, EndingLease *ending)
 	ending->place = lease->hint.place;
 }
 
-/* Return the time at which a failed job with retry_in becomes due again. */
+/* Return the time at which the job becomes due again if the failure has a retry_in. */
 TimestampTz retry_time(const Failure &failure);
 
 /*
- * Rewrite the row for the next attempt, and register the hint of the new row. from: the queue of
- * the lease.
+ * Rewrite the row for the next attempt, and have the hint of the new row filed at commit. from: the
+ * queue of the lease.
  */
 AttemptEnd put_back(SegmentSet &segments, const QueueRef &from, const JobRow &row,
 					const Retry &retry, bool wait);
@@ -120,8 +123,8 @@ AttemptEnd end_released_attempt(SegmentSet &segments, const EndingLease &ending,
 								Datum delay);
 
 /*
- * Count the failed attempt in the row, and register the hint of the retry. Also note how the lease
- * ends: uncounted (kGone), put off (kBusy), or with the death of the job (kDead).
+ * Count the failed attempt in the row, and have the hint of the retry filed at commit. Also note
+ * how the lease ends: uncounted (kGone), put off (kBusy), or with the death of the job (kDead).
  */
 AttemptEnd end_failed_attempt(SegmentSet &segments, const EndingLease &ending,
 							  const Failure &failure, bool wait);

@@ -7,7 +7,7 @@ namespace pgq {
 
 /*
  * Change the row of a waiting job whose lease this transaction has, and file a hint of the new row.
- * Returns false if the row is gone. to: as in update_job().
+ * Returns false if the row is gone. to: the queue to which the job moves, or NULL.
  */
 bool change_waiting(SegmentSet &segments, const JobRow &row, const JobChange &change,
 					const QueueRef *to);

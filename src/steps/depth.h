@@ -1,6 +1,6 @@
 /*
- * Room in queues with max_depth, and the counts of a queue's rows, for the code that writes such
- * rows.
+ * Functions for code that writes rows of jobs or dead letters: they take room in queues with
+ * max_depth, and keep the counts of the queues' rows up to date.
  */
 #pragma once
 

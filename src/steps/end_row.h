@@ -21,7 +21,10 @@ enum class RowEnd : uint8
 struct Death
 {
 	int32 attempts; /* number of failed attempts */
-	/* token of the last lease; negated if the lease was lost and the worker has not reported */
+	/*
+	 * token of the last lease; negated if the lease was lost and its worker has not reported a
+	 * failure
+	 */
 	int64 fence;
 	const char *reason;
 	bool has_error;
@@ -43,7 +46,7 @@ keeps_finished(const QueueOptions &options)
 	return options.keep_finished > 0;
 }
 
-/* Return whether the queue keeps records of finished jobs by its present options. */
+/* Read the present options of the queue, and return whether it keeps records of finished jobs. */
 bool queue_keeps_finished(const QueueRef &ref);
 
 /*

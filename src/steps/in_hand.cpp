@@ -122,8 +122,8 @@ enum class Access : uint8
 
 } // namespace
 /*
- * Return whether this transaction must wait until another transaction has decided about the lease.
- * Set *other to that transaction.
+ * Return whether this transaction must wait because another open transaction uses the lease or has
+ * claimed the job. Set *other to that transaction.
  */
 static bool
 is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
@@ -139,7 +139,10 @@ is_in_other_hands(const Lease *lease, VirtualTransactionId *other)
 	return is_anothers(*other);
 }
 
-/* Return whether a record needs the Run of an attempt that ends as `how` says. */
+/*
+ * Return whether a record will be written when the attempt ends as `how` says, so that its data
+ * (Run) are needed.
+ */
 static bool
 wants_run(const QueueOptions &options, LeaseEnd how)
 {

@@ -6,7 +6,7 @@
  *
  * A waiting job: locate the row, check the right, take the lease, and read the row again under the
  * lease. A leased job: find the lease by the job's id and check the right on its queue; the lease
- * knows the place of the row.
+ * has the place of the row.
  */
 #pragma once
 
@@ -27,15 +27,15 @@ enum class JobFound : uint8
 };
 
 /*
- * Take the lease of the job, to end as `how` says, and read the row again: while another
- * transaction had the lease, it may have changed or ended the job, or moved the job to another
- * queue. If the lease was lost, its attempt is counted first. Returns kNone also if the caller has
- * no right to change jobs of the queue.
+ * Take the lease of the job, to end as `how` says, and read the row again: another transaction that
+ * had the lease before may have changed or ended the job, or moved it to another queue. If the
+ * lease was lost, its attempt is counted first. Returns kNone also if the caller has no right to
+ * change jobs of the queue.
  */
 JobFound find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row,
 					  TakenLease *taken);
 
-/* Describe the attempt of a lost lease that this transaction has taken (waiting.h). */
+/* Return the EndingLease for a lost lease that this transaction has taken (waiting.h). */
 EndingLease ending_of(const TakenLease &taken, const JobRow &row);
 
 /* ---- a leased job ---- */
@@ -74,7 +74,8 @@ enum class Revoked : uint8
 /*
  * Revoke the worker's lease, so that pgq_extend() fails from now on even while another transaction
  * uses the lease. If no other transaction uses the lease, end the lease when this transaction
- * commits. *serial: the serial of the lease that an earlier call has revoked, or 0.
+ * commits. *serial: the number (serial_of()) of the lease that an earlier call for this job has
+ * revoked, or 0; set to the number of the present lease.
  */
 Revoked revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other);
 

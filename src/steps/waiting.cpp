@@ -29,8 +29,8 @@ enum class TakeInHand : uint8
 } // namespace
 
 /*
- * Go on without the lease, as SQL would. The user of the lease waits, or will wait, for the row
- * that this transaction has locked, so waiting for that user would be a deadlock.
+ * Go on without the lease, as a plain UPDATE or DELETE does. The user of the lease waits, or will
+ * wait, for the row that this transaction has locked, so waiting for that user would be a deadlock.
  */
 static TakeInHand
 reach_row(TakenLease *taken)
@@ -201,7 +201,7 @@ wait_for_claim(int64 job_id, const VirtualTransactionId &claimer)
 		await_claimer(claimer_of(job_id, claimer, &decided));
 		if (decided)
 			break;
-		deadlock.look(); /* right after claimer_of() has seen the claim in progress */
+		deadlock.look(); /* called while the claim is in progress: see claimer_of() */
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 naps < kShortNaps ? 1 : 10, wait_events.decision);
 		ResetLatch(MyLatch);
@@ -249,7 +249,7 @@ take_waiting(const JobRow &row, LeaseEnd how, bool lost, TakenLease *taken)
 	{
 		VirtualTransactionId other;
 		reached = try_to_take(row, how, lost, taken, &other);
-		/* With the turn, look at the holders once more before waiting for one of them. */
+		/* After getting the turn, look at the holders once more before waiting for one of them. */
 		if (reached == TakeInHand::kHolder && !turn)
 			turn = lock_turn(row.job_id(), ExclusiveLock, true);
 		else if (reached == TakeInHand::kClaiming)

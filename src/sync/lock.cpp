@@ -74,9 +74,7 @@ find_incarnation(const LockWish &wish, LockRequest *request)
 static LockTaken
 try_to_take(const LockWish &wish, LockRequest *request)
 {
-	/*
-	 * Naps of 1 ms left for this call. After a failed try, note_use() makes the loop skip the slot.
-	 */
+	/* Naps of 1 ms left for is_unused(). If it fails, note_use() makes the loop skip the slot. */
 	int naps = 10;
 	for (;;)
 	{
@@ -112,7 +110,7 @@ try_to_take(const LockWish &wish, LockRequest *request)
 
 /*
  * Return how long to sleep, in milliseconds: at most deadlock_timeout, so that deadlocks are found,
- * and at most 1 s, in case an earlier session in the line has died without waking this session.
+ * and at most 1 s, in case an earlier waiter has died without waking this session.
  */
 static long
 nap_of_lock(int64 look_again, int64 end)
@@ -135,7 +133,7 @@ stand_in_line(const LockKey &key, int32 slots)
 	});
 }
 
-/* Take a slot, or wait for a slot. Join the line before each try, to be woken by a later unlock. */
+/* Take a slot, or wait in the line of the lock (lock_line.h), which is joined before each try. */
 static LockTaken
 wait_to_take(const LockWish &wish, LockRequest *request, int64 end)
 {
@@ -182,7 +180,7 @@ static LockTaken
 take_in_time(const LockWish &wish, LockRequest *request, int64 end)
 {
 	int64 began = monotonic_now();
-	/* When wait_for_room() gives up, try once more: an entry may have been freed before. */
+	/* When wait_for_room() gives up, try once more: an entry may have been freed just before. */
 	for (bool last = false;;)
 	{
 		LockTaken taken = try_to_take(wish, request);
@@ -231,7 +229,8 @@ keep_incarnation(const HeldLock &held)
 }
 
 /*
- * Write the row of a lock. If all rows of the slot were looked at (floor = 0), note the duration.
+ * Write the row of a lock. If the write had to look at all rows of the slot (floor = 0), note its
+ * duration, by which raise_row_floor() decides how often that may happen.
  */
 static bool
 write_row_above(const HeldLock &held, const Grant &now, int64 before, int64 floor)
@@ -332,8 +331,8 @@ bool
 use_lock(const char *name, int64 token, LOCKMODE mode, HeldLock *held)
 {
 	/*
-	 * Look for the grant in memory. If memory may lack its row, wait for sessions that write rows
-	 * by other means (a restore), without holding the tag, load the rows, and look again.
+	 * Look for the grant in memory. If memory may lack its row, release the tag, wait for sessions
+	 * that write rows by other means (a restore), load the rows, and look again.
 	 */
 	Database *db = tables_with_known_locks().database;
 	for (;;)
@@ -355,8 +354,8 @@ assert_lock(const char *name, int64 token)
 }
 
 /*
- * Undo the extension in memory, because a user's SQL has deleted the row. Leave the entry alone if
- * it has changed since the extension.
+ * Undo in memory that the lock was extended, because a user's SQL has deleted its row. Leave the
+ * entry alone if it was changed after the lock was extended.
  */
 static void
 take_back_extension(const HeldLock &held, int64 deadline)

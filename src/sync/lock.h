@@ -3,10 +3,10 @@
  * (ttl) or as long as the session lives.
  *
  * Memory decides at once which session gets a lock (engine/named/named_lock.h). The row then makes
- * the decision durable (lock_row.h). A rollback undoes both. A transaction that uses a lock (assert,
- * extend, unlock) first locks the tag of its grant (lock_tag.h), and then checks that the grant
- * still exists. A transaction that takes over a lock whose time is over must first hold that tag
- * for a moment.
+ * the decision durable (lock_row.h). A rollback undoes the change of memory and of the row. A
+ * transaction that uses a lock (assert, extend, unlock) first locks the tag of its grant
+ * (lock_tag.h), and then checks that the grant still exists. A transaction that takes over a lock
+ * whose time is over must first hold that tag for a moment.
  *
  * Tokens come from the source of all tokens (engine/token.h): they grow, never repeat, and go on
  * growing after a restart or a failover.
@@ -49,8 +49,8 @@ bool take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held);
 
 /*
  * Write the row of a lock that was taken in memory. Returns false if the slot has a row that memory
- * did not know, or if the database's memory was freed. The lock is then given up in memory, and the
- * caller tries again.
+ * did not know, or if the entry in memory was freed, for example because the extension was dropped.
+ * The lock is then given up in memory, and the caller tries again.
  */
 bool make_lock_durable(const HeldLock &held);
 

@@ -36,8 +36,8 @@ struct FoundLocks
 static constexpr int64 kClockSlack = USECS_PER_MINUTE;
 
 /*
- * Return the monotonic time at which the lock ends. That may be too late, but not too early, since
- * the wall clock may be wrong.
+ * Return the monotonic time at which the lock ends. The wall clock may have been set, so the
+ * returned time may be too late, but must not be too early.
  */
 static int64
 deadline_of(int64 ttl, TimestampTz expires_at)
@@ -77,7 +77,7 @@ read_row(HeapTuple tuple, TupleDesc desc, const Database *db)
 				 .period = number(kPeriod),
 				 .bucket = number(kBucket)};
 	copy_text(tuple, desc, kName, found.key.name, sizeof(found.key.name));
-	/* slot 0: a user's SQL has written a value that names no slot */
+	/* The slot is 0 if a user's SQL has written a value that names no slot. */
 	found.slot = slot_of_column(number(kSlot));
 	Grant &grant = found.grant;
 	grant.state = GrantState::kHeld;
@@ -227,8 +227,8 @@ file_new(Database *db, LockHold &hold, const FoundLock &found)
 
 /*
  * File a row that an open transaction has inserted and deleted. If the slot has an entry, do
- * nothing: the transaction has replaced the row, or memory knows the lock. A new entry is freed
- * when the transaction ends. Returns false if no entry is left.
+ * nothing: the entry is that of the row which has replaced this row, or memory knew the lock before
+ * the load. A new entry is freed when the transaction ends. Returns false if no entry is left.
  */
 static bool
 file_gone(Database *db, LockHold &hold, const FoundLock &found)
@@ -258,7 +258,7 @@ for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
 
 /*
  * Count the rows that have no entry in memory, except deleted rows (is_gone): one transaction can
- * leave many deleted rows of a slot, and these share one entry.
+ * leave many deleted rows of a slot, for which one entry is enough.
  */
 static int
 count_unknown(const FoundLocks &locks)

@@ -9,9 +9,9 @@
 namespace pgq {
 
 /*
- * Load all rows of pgq_ext.held_lock into memory, and return the tables. Every caller that asks for
- * a named lock calls this first. Cheap if memory has all rows already. Raises 53400 if there are
- * not enough entries.
+ * Load all rows of pgq_ext.held_lock into memory, and return what tables() returns. Every caller
+ * that asks for a named lock calls this first. Cheap if memory has all rows already. Raises 53400
+ * if there are not enough entries.
  */
 const Tables &tables_with_locks();
 
@@ -21,7 +21,7 @@ const Tables &tables_with_locks();
  */
 const Tables &tables_with_known_locks();
 
-/* Return whether memory has all rows, so that tables_with_known_locks() has left out none. */
+/* Return whether memory has all rows. If not, tables_with_known_locks() may have left out some. */
 bool knows_all_locks(const Database *db);
 
 /*

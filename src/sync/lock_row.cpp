@@ -157,7 +157,7 @@ try_columns(int32 slot, int64 token, Attempt attempt)
 
 /*
  * Store the new end of the lock. After a restart the lock is held for at most the ttl in the row.
- * So the stored ttl must cover the whole time that is left, which may be longer than the extension.
+ * So the stored ttl must cover the whole time that is left, which may be longer than the new ttl.
  */
 bool
 extend_lock_row(const LockKey &key, int32 slot, int64 token, int64 ttl)

@@ -27,7 +27,7 @@ rate_key_of(const char *name)
 
 /*
  * Advance the durable token mark, also in a read-only transaction: the mark is not part of the
- * transaction. If this raises an error, the abort resets XactReadOnly too.
+ * transaction. If advance_token_mark() raises an error, the abort resets XactReadOnly.
  */
 static void
 raise_mark()

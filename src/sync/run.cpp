@@ -51,8 +51,8 @@ struct RunStatement
 
 } // namespace
 /*
- * Execute the variant of the statement for this kind of run (with or without a period). more:
- * arguments from $4 on. Returns the number of rows.
+ * Execute the variant of the statement for runs with a period, or the variant for runs without one.
+ * more: arguments from $4 on. Returns the number of rows.
  */
 static uint64
 execute(const RunStatement &statement, const LockKey &key, const SpiArgument *more, int n)
@@ -82,9 +82,9 @@ is_finished(const LockKey &key)
 }
 
 /*
- * Delete old rows of the run. Keep the newest keep_runs rows of finished runs, as many rows of
- * unfinished runs, and each row whose run a session holds. Skip rows that another transaction is
- * deleting.
+ * Delete old rows of the run. Keep the newest keep_runs rows of finished runs, the newest keep_runs
+ * rows of unfinished runs, and each row whose run a session holds. Skip rows that another
+ * transaction is deleting.
  */
 static void
 forget_old_runs(const LockKey &key)

@@ -23,9 +23,9 @@ is_same(const QueueRef &one, const QueueRef &other)
 }
 
 /*
- * Return the count effect of the queue in the current subtransaction; add one if there is none.
- * Clear `from` of an effect that was promoted from a child: the effect is about to get changes that
- * are not the child's, and the child can no longer be aborted by itself.
+ * Return the count effect of the queue in the current subtransaction; add one if there is none. If
+ * the effect was promoted from a child subtransaction, clear its tag.from: the effect is about to
+ * get changes that are not the child's, and the child can no longer be aborted by itself.
  */
 static CountEffect *
 effect_of(const QueueRef &ref, Oid incarnation)
@@ -56,8 +56,8 @@ note_dead_letters(const QueueRef &ref, Oid incarnation, int64 rows)
 }
 
 /*
- * Return the due effect of that second, or NULL. Search only the newest effects: jobs that are
- * enqueued together mostly become due in the same second.
+ * Return the effect on the number of jobs that become due in that second, or NULL. Search only the
+ * newest effects: jobs that are enqueued together mostly become due in the same second.
  */
 static DueEffect *
 find_due(const QueueRef &ref, int64 second)
@@ -80,8 +80,8 @@ note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows)
 	int64 second = DueSeconds::second_of(run_at);
 	DueEffect *same = find_due(ref, second);
 	/*
-	 * Make sure that the queue has a count effect: the field `recount` belongs to that effect, and
-	 * Effects::empty() does not look at due effects.
+	 * Make sure that the queue has a CountEffect: the field `recount` is part of it, and
+	 * Effects::empty() does not look at Effects::dues.
 	 */
 	CountEffect *effect = effect_of(ref, incarnation);
 	if (same != nullptr)
@@ -182,7 +182,7 @@ add(JobCount &count, const CountEffect &effect, uint64 xid)
 		add_to_count(count, xid, {CountDelta::kDead, 0, effect.dead});
 }
 
-/* Add the queue's due effects to its count, at most kHoldMax, and remove them from `settling`. */
+/* Add at most kHoldMax DueEffects of the queue to its count, and remove them from `settling`. */
 static void
 add_dues(QueueHold &hold, const QueueRef &ref)
 {
@@ -352,9 +352,8 @@ promote_counts(SubTransactionId mine, SubTransactionId parent)
 	while (first > counts.begin() && first[-1].tag.sub == mine)
 		first--;
 	/*
-	 * Merge these effects with effects that the parent had before, which can only be undone
-	 * together with the parent. So merging loses nothing, and many savepoints do not make many
-	 * effects.
+	 * Merge the effects that the parent had before: they can only be undone together with the
+	 * parent, so merging loses nothing, and many savepoints do not make many effects.
 	 */
 	CountEffect *older = first;
 	while (older > counts.begin() && older[-1].tag.sub == parent)

@@ -8,9 +8,9 @@ static constexpr int kMost = 64;
 
 namespace {
 /*
- * The processes visited so far, each with its result of waits_for_me(). While the search below a
- * process goes on, the result of that process is kNobody. So the search ends at circles that do not
- * contain this process itself.
+ * The processes visited so far, each with its result of waits_for_me(). While the blockers of a
+ * process are being searched, the result of that process is kNobody. So the search ends at circles
+ * that do not contain this process itself.
  */
 struct Search
 {

@@ -20,7 +20,7 @@ are_newest(const Lease *lease, int n)
 		   });
 }
 
-/* Push an effect. The caller has reserved a place for it. */
+/* Push an EarlyEffect. The caller has reserved a place for the effect. */
 static void
 push_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end)
 {

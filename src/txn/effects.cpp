@@ -140,8 +140,8 @@ take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **l
 	reserve_lease_effects(2);
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		/*
-		 * A purge or drop of the queue has already waited for movers. The purge or drop would not
-		 * see a row that a new move hides.
+		 * A purge or drop of the queue has already waited for the open moves. Begin no new move:
+		 * the purge or drop would not see the row that is being moved.
 		 */
 		if (moving && hold->holds > 0)
 			return;
@@ -193,7 +193,10 @@ ending_effect(const Lease *lease)
 	return effect;
 }
 
-/* A cancelled job keeps its slot: its worker goes on until it is told of the cancel. */
+/*
+ * Leave out cancelled jobs: such a job keeps its slot, since its worker goes on until the worker is
+ * told of the cancel.
+ */
 int
 own_ends(const QueueRef &ref, int most, Lender *lenders)
 {

@@ -36,8 +36,8 @@ void end_claim_call();
 void reserve_lease_effects(int n);
 
 /*
- * Note that this transaction has claimed the lease. On abort the job is filed again if the claim
- * call has not returned; otherwise the lease is lost.
+ * Note that this transaction has claimed the lease. On abort, if the claim call has not returned,
+ * the job is filed again; if the call has returned, the lease is lost.
  */
 void add_claim_effect(const QueueRef &ref, Lease *lease);
 
@@ -48,15 +48,16 @@ void add_claim_effect(const QueueRef &ref, Lease *lease);
 void forget_lease_effects(int n);
 
 /*
- * Note that the claim is reading the row of this lease; NULL: the claim has read the row. If the
- * read raises an error, the job is set aside for a while. Otherwise the job would be filed at the
- * front, where every claim would meet the error again (protocol: failed-look-is-put-aside).
+ * Note that the claim is about to read the row of this lease; with NULL, note that it has read the
+ * row. If the read raises an error, the job is set aside for a while. Otherwise the job would be
+ * filed at the front, where every claim would meet the error again (protocol:
+ * failed-look-is-put-aside).
  */
 void note_verifying(const Lease *lease);
 
 /*
- * Note that the contents of the row have caused the error. The abort callback then loses the lease,
- * which costs the job an attempt.
+ * Note that the error comes from the contents of the row that the claim is reading
+ * (note_verifying()). At abort the lease is then lost, and the attempt counts as failed.
  */
 void note_unreturnable();
 
@@ -82,8 +83,8 @@ void revoke_until_end(const QueueRef &ref, Lease *lease);
  * Hold the waiting job until this transaction ends (engine/held.h). The lease is either HELD and
  * gets one more holder, or CLAIMING, just taken by this transaction, and becomes HELD. Returns
  * false if the lease has kHoldersMax holders already. The caller has reserved a place and holds the
- * queue's lock. undo_hold() ends the hold again. Its effects must be the newest of the transaction.
- * used: this transaction also uses the lease.
+ * queue's lock. undo_hold() ends the hold again; the effects of the hold must be the newest of the
+ * transaction. used: this transaction also uses the lease.
  */
 bool hold_to_the_end(const QueueRef &ref, Lease *lease);
 void undo_hold(const QueueRef &ref, Lease *lease, bool used);
@@ -99,8 +100,9 @@ TakeResult take_lease_to_end(const QueueRef &ref, const Hint &hint, LeaseEnd how
 
 /*
  * Like take_lease_to_end(), but to cancel or change the job; a PARKED lease is taken over.
- * *fleeting: set if the bound on such leases is reached (steps/README.md, "Fleeting leases"). The
- * caller then gives the lease back with let_go_early() as soon as it has written or locked the row.
+ * *fleeting: set to true if the database has as many leases of this kind as it may have, or has no
+ * other free lease (steps/README.md, "Fleeting leases"). The caller then gives the lease back with
+ * let_go_early() as soon as it has written or locked the row.
  */
 TakeResult take_lease_to_change(const QueueRef &ref, const Hint &hint, LeaseEnd how, Lease **lease,
 								bool *fleeting);
@@ -129,7 +131,7 @@ void add_reap_effect(const QueueRef &ref, Lease *lease);
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 
-/* A change that SQL makes to the row of a job, from the point of view of one queue. */
+/* A change that an SQL statement makes to the row of a job, from the point of view of one queue. */
 enum class RowMove : uint8
 {
 	kInserted,
@@ -188,8 +190,8 @@ bool has_unfiled_jobs();
 void note_duplicate(const QueueRef &ref);
 
 /*
- * Note that SQL has deleted jobs. After the commit, groups of queues with fifo may have another
- * head.
+ * Note that an SQL statement has deleted rows of jobs. After the commit, groups of queues with fifo
+ * may have another head.
  */
 void note_deleted_jobs();
 
@@ -236,7 +238,10 @@ DepthAnswer take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness
 
 /* ---- queues ---- */
 
-/* Note that this transaction has inserted the queue's row: on abort the slot is freed. */
+/*
+ * add_created_effect() notes that this transaction has inserted the queue's row: on abort the slot
+ * is freed. reserve_created_effect() reserves a place for this effect.
+ */
 void reserve_created_effect();
 void add_created_effect(const QueueRef &ref);
 

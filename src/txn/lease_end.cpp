@@ -1,5 +1,6 @@
 /*
- * How leases end when a transaction ends, or a prepared transaction. No function here can fail.
+ * The end of leases when a transaction or a prepared transaction ends. Only note_row_of_lease() and
+ * note_all_rows_gone(), which are called before that end, may raise an error.
  */
 #include "engine/copies.h"
 #include "engine/held.h"
@@ -54,8 +55,8 @@ let_go(Lease *lease, QueueHold &hold)
 }
 
 /*
- * Doom the lease, so that it is lost when its last use ends: another transaction may be using the
- * lease to cancel the job.
+ * Doom the lease: it is lost at once, or when the transaction ends that still uses the lease, for
+ * example to cancel the job.
  */
 void
 lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
@@ -78,7 +79,7 @@ undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
 		hold.doom(lease, Loss::kUndoneCancel, monotonic);
 }
 
-/* ---- rows that SQL deletes or moves ---- */
+/* ---- rows that SQL statements delete or move ---- */
 
 /*
  * If the job has a lease, register a row effect: change(queue of the lease, lease) returns by how

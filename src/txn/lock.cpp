@@ -23,9 +23,10 @@ take_lock_for_transaction(Database *db, const LockRequest &request)
 	LockTaken taken;
 	with_locks([&](LockHold &hold) {
 		/*
-		 * Give up if the slot of the database has another generation by now. A process that frees a
-		 * slot raises the generation first, and then frees the locks, so a lock that is taken in
-		 * between would never be freed.
+		 * Give up if the slot of the database has been freed since the request was made: its
+		 * generation has changed. A process that frees a slot raises the generation first, and then
+		 * frees the locks. So a lock that is taken for a slot with a new generation might never be
+		 * freed.
 		 */
 		taken.answer = TakeAnswer::kGone;
 		if (generation_of(db) != request.generation)
@@ -141,8 +142,8 @@ hand_over_locks(const Effects &effects, TransactionId xid)
 namespace {
 
 /*
- * The smallest xids above `after` on which entries of named locks depend, at most kMost. All of
- * these xids are settled together.
+ * The smallest xids above `after` on which entries of named locks depend, at most kMost. All
+ * entries that depend on these xids are settled together.
  */
 struct Doubts
 {
@@ -172,7 +173,7 @@ struct Doubts
 
 /*
  * Return the xids whose transactions have ended and have committed (or, if `committed` is false,
- * have not). First ask whether a transaction has ended, then whether it has committed
+ * have not). Ask first whether a transaction has ended, and only then whether it has committed
  * (protocol: ended-then-committed).
  */
 static Doubts

@@ -36,8 +36,8 @@ void settle_prepared_locks(const Database *db, const char *name);
 void settle_prepared_locks();
 
 /*
- * Leave the line of a named lock, and end the wait for a claim in progress. Called when a waiting
- * call ends, also by an error.
+ * Leave the line of sessions that wait for a named lock, and end the wait for a claim in progress.
+ * Called when a waiting call ends, also by an error.
  */
 void abandon_lock_wait();
 

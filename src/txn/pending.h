@@ -14,9 +14,10 @@ namespace pgq {
 class QueueHold;
 
 /*
- * The owner of an effect. sub: the subtransaction to which the effect belongs. from: the child from
- * which it was last promoted, or invalid. The server can call ABORT_SUB(s) after COMMIT_SUB(s);
- * ABORT_SUB must then undo the effects that COMMIT_SUB has promoted.
+ * The owner of an effect. sub: the subtransaction to which the effect belongs. from: the child
+ * subtransaction whose commit has promoted the effect to `sub`, or invalid. The server can call
+ * ABORT_SUB(s) after COMMIT_SUB(s); ABORT_SUB must then undo the effects that COMMIT_SUB has
+ * promoted.
  */
 struct Tag
 {
@@ -61,7 +62,9 @@ struct HintEffect
 	Hint hint;
 };
 
-/* Changed counts of a queue. A subtransaction has at most two of these for each queue. */
+/*
+ * A change of the counts of a queue. A subtransaction has at most two such effects for each queue.
+ */
 struct CountEffect
 {
 	Tag tag;
@@ -95,7 +98,7 @@ struct DuplicateEffect
 
 /*
  * The lease of that job was given back early (early.cpp). At commit, sessions waiting in pgq_result
- * are told `end`, and the group of the job is looked at again.
+ * are told `end`, and the next job of the group is looked for (look_at_group()).
  */
 struct EarlyEffect
 {
@@ -138,8 +141,8 @@ struct LockEffect
 };
 
 /*
- * The transaction has created or dropped the rate. When it ends, memory forgets the state of the
- * rate.
+ * The transaction has created or dropped the rate. When the transaction ends, memory forgets the
+ * state of the rate.
  */
 struct RateEffect
 {
@@ -248,8 +251,8 @@ extern Pending pending;
 Tag current_tag();
 
 /*
- * If the list has grown long, shed hints of `sub`: of its contiguous hints that end before index
- * run_end. Later hints move up. Cannot fail.
+ * If the list has grown long, shed hints of `sub`, out of the contiguous run of its hints that ends
+ * before index run_end. Hints behind the run move up. Cannot fail.
  */
 void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
 
@@ -259,7 +262,7 @@ void shed_hints(QueueHints *jobs, int run_end, SubTransactionId sub);
  */
 bool still_ours(const LeaseEffect &effect);
 
-/* Return the end of the job that waiting sessions are to be told. */
+/* Return how the job has ended, as sessions that wait in pgq_result are to be told. */
 JobEnd end_of(LeaseEnd how, bool dead);
 
 /*
@@ -275,8 +278,8 @@ bool end_if_rows_gone(Lease *lease, int64 monotonic, QueueHold &hold);
 void let_go(Lease *lease, QueueHold &hold);
 
 /*
- * lose_claimed() undoes the claim, and undo_revocation() the revocation by a cancel, of a lease
- * that was handed out.
+ * Undo an effect on a lease that was handed out: lose_claimed() undoes its claim, and
+ * undo_revocation() undoes its revocation by a cancel.
  */
 void lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold);
 void undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold);

@@ -159,7 +159,7 @@ touch(PreparedEntry *entry, const QueueRef &ref, int64 enqueued, int64 deduplica
 	Touched *touched = &entry->touched[ref.queue - shared->queues];
 	/*
 	 * If the slot has got another queue during this transaction, record the queue that has the slot
-	 * now: an entry has room for one queue of each slot. all_queues covers the other queue.
+	 * now: an entry has room for one queue of each slot. all_queues covers the queue before.
 	 */
 	bool another = touched->generation != 0 && touched->generation != ref.generation;
 	entry->all_queues |= another;

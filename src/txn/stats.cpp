@@ -54,7 +54,10 @@ note_duplicate(const QueueRef &ref)
 	SubTransactionId sub = GetCurrentSubTransactionId();
 	if (duplicates.size > 0)
 	{
-		/* An effect promoted from a child may still be undone alone, so do not add to it. */
+		/*
+		 * An effect promoted from a child subtransaction may still be undone alone, so do not add
+		 * to such an effect.
+		 */
 		DuplicateEffect &newest = duplicates.end()[-1];
 		if (newest.tag.sub == sub && newest.tag.from == InvalidSubTransactionId &&
 			newest.ref.queue == ref.queue && newest.ref.generation == ref.generation)

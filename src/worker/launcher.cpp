@@ -150,9 +150,9 @@ look_at_databases()
 }
 
 /*
- * Free the slots of dropped databases. The slots are listed before pg_database is read. A listed
- * database existed at that time. So the database was dropped if pg_database does not have it any
- * more.
+ * Free the slots of dropped databases. List the slots first, and read pg_database after that: a
+ * database that has a slot existed when the slots were listed, so it was dropped if pg_database
+ * does not have it any more.
  */
 static void
 follow_databases()
@@ -201,8 +201,8 @@ note_end(DatabaseEntry *entry, ExitState state)
 {
 	int64 now = monotonic_now();
 	/*
-	 * Since the start of the scheduler, a queue may have been announced that the scheduler did not
-	 * see.
+	 * If a queue was announced after the start of the scheduler, the scheduler may not have seen
+	 * the queue.
 	 */
 	bool announced = pg_atomic_read_u32(&shared->announcements) != entry->announced;
 	entry->known = Known::kUnknown;
@@ -258,8 +258,8 @@ free_seat()
 }
 
 /*
- * Start a scheduler. Returns false if no place (engine/exit_status.h) or worker slot is free; the
- * end of another scheduler then wakes the launcher.
+ * Start a scheduler. Returns false if no worker slot or no place for an exit status
+ * (engine/exit_status.h) is free; the end of another scheduler then wakes the launcher.
  */
 static bool
 start_scheduler(DatabaseEntry *entry)
@@ -303,7 +303,7 @@ may_start(DatabaseEntry *entry)
 }
 
 /*
- * Log that worker slots are missing. Wait with this until all running schedulers have found out
+ * Log that worker slots are missing. Log nothing before all running schedulers have found out
  * whether their databases need a scheduler: a scheduler that ends frees its worker slot.
  */
 static void

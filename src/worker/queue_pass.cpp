@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * Return the microseconds until the next scheduled job (run_at: `timer`) is due, at least kSoon:
- * that job can be due already while another process is still refilling the timer.
+ * Return the microseconds until the next scheduled job is due, but at least kSoon: the job can be
+ * due already while another process is still refilling the timer. timer: run_at of the job.
  */
 static int64
 time_to(TimestampTz timer, TimestampTz now)

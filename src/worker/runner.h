@@ -51,7 +51,7 @@ void keep_failing();
 void rest_after_this();
 
 /*
- * Run body() as a run of the duty. body() returns the time of the next run. Return that time, or a
+ * Run the duty by calling body(), which returns the time of the next run. Return that time, or a
  * later time if the duty has to rest after a failure.
  */
 template <typename Body>
@@ -80,9 +80,9 @@ run_duty(DutyState *duty, Body body)
 }
 
 /*
- * Run body in a subtransaction. If it raises an error, call handle() and return false; the caller's
- * transaction goes on. handle() runs before the rollback, since the rollback frees the memory of
- * the error.
+ * Run body in a subtransaction. If body raises an error, call handle() and return false; the
+ * caller's transaction goes on. handle() runs before the rollback, since the rollback frees the
+ * memory of the error.
  */
 template <typename Body, typename Handle>
 inline bool

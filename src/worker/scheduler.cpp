@@ -86,8 +86,8 @@ try_to_attach()
 }
 
 /*
- * Wait until the tables can be locked and the SQL objects have a version that this library
- * supports. Log an unsupported version once.
+ * Wait until the extension's tables can be locked and the SQL objects have a version that this
+ * library supports. Log an unsupported version once.
  */
 static void
 attach()
@@ -137,8 +137,8 @@ take_role()
 /* ---- loop ---- */
 
 /*
- * If the wall clock was set, log the jump, and wake waiters so that they compute the end of their
- * sleep again.
+ * If the wall clock was set, log the jump, and wake the watcher of each queue, so that it computes
+ * the end of its sleep again.
  */
 static void
 look_at_clock()

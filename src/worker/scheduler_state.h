@@ -176,9 +176,9 @@ struct SchedulerState
 		TimestampTz first = DT_NOBEGIN;
 		uint32 first_changes;
 		/*
-		 * monotonic: earliest next run of the duty. After a run that got its locks: the end of that
-		 * run, so that duties that have waited for longer run first. After any other run:
-		 * kHousekeeping after its begin.
+		 * monotonic: earliest next run of the duty. After a run that got its locks, this is the end
+		 * of the run, so that duties that have waited for longer run first. After any other run it
+		 * is kHousekeeping later than the begin of the run.
 		 */
 		int64 not_before;
 	} schedules;

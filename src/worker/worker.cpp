@@ -143,7 +143,7 @@ connect_to(Oid database)
 		setting->source = setting->reset_source = PGC_S_OVERRIDE;
 	}
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
-	/* Restore the priorities. */
+	/* Restore the priorities that the settings had before. */
 	for (int i = 0; i < n; i++)
 	{
 		raised[i].setting->source = raised[i].source;

@@ -98,8 +98,8 @@ worker_transaction(Body body)
 }
 
 /*
- * Like worker_transaction(), with the extension's tables locked (lock_and_serve()). Does not wait
- * for the locks. Returns false, without running body(), if a table cannot be locked now, or if the
+ * Like worker_transaction(), but lock the extension's tables first (lock_and_serve()), without
+ * waiting. Returns false, without running body(), if a table cannot be locked now, or if the
  * scheduler must not change jobs, for example because a subscription brings them.
  */
 template <typename Body>

@@ -15,7 +15,7 @@ start_load('patroni');
 my @queues = qw(psycopg sh);
 my %program = (psycopg => [ '/usr/bin/python3', 'worker_psycopg.py' ], sh => [ 'bash', 'worker.sh' ]);
 my %worker;
-sql(q{CREATE TABLE sent (job_id bigint, address text)});
+sql(q{CREATE TABLE sent (job_id bigint, address text, n bigserial, worker text DEFAULT current_setting('application_name'))});
 sql(q{SELECT pgq_create_queue('mail', backoff_base => '100 ms', lease_time => '1 min', max_attempts => 1000)});
 for my $name (@queues)
 {
@@ -25,16 +25,15 @@ for my $name (@queues)
 	$worker{$name} = IPC::Run::start([ $command, "$ENV{TESTDIR}/examples/high-availability/../$file" ], '<', \undef, '>', \my $out, '2>', \my $err);
 }
 
-# Everyone of them has sent something since.
-my $sent = 0;
+# Each of them sends something from now on.
 sub all_send
 {
 	my ($what) = @_;
-	my %by;
+	my $last = sql('SELECT coalesce(max(n), 0) FROM sent');
 	wait_until("the examples work $what", sub {
-		$sent += 5, sql(q{SELECT count(pgq_enqueue('mail', '{"to": "ada@example.org"}')) FROM generate_series(1, 5)});
-		$by{$_} = 1 for split /\n/, sql(q{SELECT DISTINCT worker FROM pgq_ext.lease WHERE queue = 'mail'});
-		return keys %by == @queues && sql('SELECT count(*) FROM sent') > 0;
+		sql(q{SELECT count(pgq_enqueue('mail', '{"to": "ada@example.org"}')) FROM generate_series(1, 5)
+			WHERE (SELECT count(*) < 20 FROM pgq_ext.job_status WHERE queue = 'mail')});
+		return sql("SELECT count(DISTINCT worker) FROM sent WHERE n > $last") == @queues;
 	});
 	pass("the examples work $what");
 	return;

@@ -21,7 +21,8 @@ my ($bouncer, $standby, @groups);
 my $host         = '127.0.0.1';
 my $standby_host = '127.0.0.2';
 my @ways = qw(direct session transaction);
-my ($jobs, $work_time, $slow_work) = (500, 0.01, 18);
+my ($jobs, $work_time, $slow_work) = (150, 0.01, 18);
+my ($first_gate, $last_gate) = (40, 100); # so many are sent before a worker is killed, and while workers are caught with jobs in hand
 my $lease_time = '15 s'; # the heartbeats of the examples come every 3 s
 
 sub quietly { return eval { $_[0]->(); 1 } }
@@ -89,7 +90,7 @@ sub make_database
 		CREATE EXTENSION pgq_ext;
 		SELECT pgq_create_queue('mail', lease_time => '$lease_time', backoff_base => '100 ms', backoff_jitter => 0);
 		CREATE TABLE sent (job_id bigint NOT NULL, address text NOT NULL, attempt int, last_error text, worker text);
-		CREATE TABLE gate AS SELECT 100 AS sent, NULL AS open_to;
+		CREATE TABLE gate AS SELECT $first_gate AS sent, NULL AS open_to;
 		CREATE FUNCTION deliver() RETURNS trigger LANGUAGE plpgsql AS \$\$
 		BEGIN
 			NEW.worker := (SELECT worker FROM pgq_ext.lease WHERE job_id = NEW.job_id);
@@ -209,10 +210,10 @@ sub catch_worker
 {
 	my ($worker, $least) = @_;
 	my ($way, $label) = @$worker{qw(way label)};
-	for (1 .. 600)
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		return if count_in($way, "pgq_ext.lease WHERE worker = '$label'") >= $least;
-		$node->safe_psql($way, 'UPDATE gate SET sent = (SELECT count(*) + 1 FROM sent) WHERE sent < 300');
+		$node->safe_psql($way, "UPDATE gate SET sent = (SELECT count(*) + 1 FROM sent) WHERE sent < $last_gate");
 		select(undef, undef, undef, 0.1);
 	}
 	quietly(sub { $worker->{run}->pump_nb });
@@ -327,7 +328,7 @@ sub worker_test
 	for my $way (@ways)
 	{
 		my ($a, $b) = @{ $worker{$way} }{qw(a b)};
-		wait_for_sent($way, 100, values %{ $worker{$way} });
+		wait_for_sent($way, $first_gate, values %{ $worker{$way} });
 		catch_worker($a, 1);
 		kill_worker($a->{pid}, $options{helper});
 		catch_worker($b, $options{at_once} // 1);

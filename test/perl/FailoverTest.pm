@@ -103,11 +103,13 @@ sub sqlstate_on
 sub wait_until
 {
 	my ($what, $condition) = @_;
-	my $end = time + 2 * $PostgreSQL::Test::Utils::timeout_default;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $nap = 100_000;
 	until (eval { $condition->() })
 	{
 		die "waited in vain until $what ($@)\n" . eval { ha('state') } if time > $end;
-		usleep(100_000);
+		usleep($nap);
+		$nap *= 1.2 if $nap < 1_000_000; # most questions take several processes
 	}
 	return;
 }
@@ -149,7 +151,7 @@ sub start_load
 sub stop_load
 {
 	kill TERM => $load->{KIDS}[0]{PID};
-	my $end = time + 2 * $PostgreSQL::Test::Utils::timeout_default;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 	while ($load->pumpable)
 	{
 		die "the load does not end\n" . sql('SELECT * FROM pgq_ext.queue_status; SELECT * FROM pgq_ext.job_status LIMIT 9') if time > $end;

@@ -52,27 +52,98 @@ sub pgq_node
 	return $node;
 }
 
-# Returns a function that sends SQL in one session and returns the answer, or dies of an error, as safe_psql does. A new psql and a
-# new backend for each statement would take most of the time of a test with hundreds of statements. What a statement sets in its
-# session stays (SET, temporary tables, locks and leases of the session), so such statements belong in safe_psql. If the session has
-# been lost since the last statement, by a restart for example, the function begins another one. Without SQL it ends its session.
+# ---- sessions that stay ----
+
+# A new psql and a new backend for each statement would take most of the time of a test, so safe_psql sends what it is given in a
+# session that stays, one for each database of a node. What is about sessions or transactions gets a psql of its own, as do statements
+# with options, or about databases, which nobody may be connected to. If the session has been lost since the last statement, by a
+# restart for example, another one begins.
+my $own_psql = qr/\bsession|LISTEN|\bLOAD\b|\bPREPARE\b|pg_backend_pid|application_name|advisory|START\s+TRANSACTION|
+	\bBEGIN\s*(?:;|ISOLATION|TRANSACTION|WORK|READ|\z)|\bDATABASE|^\s*\\|pg_terminate_backend|pg_cancel_backend|pgq_(?:try_)?lock/xmi;
+# What leaves only what DISCARD ALL removes.
+my $discarded = qr/(?:^|;)\s*(?:RE)?SET\b|set_config|\bTEMP/mi;
+my %stays;
+my $owner = $$;
+my $lost = qr/^(?:psql:.*?: )?(?:FATAL|PANIC):|connection to server was lost|server closed the connection/m;
+my $with_psql = \&PostgreSQL::Test::Cluster::safe_psql;
+
+# Ends the sessions of a node, or of all.
+sub end_sessions
+{
+	my ($node) = @_;
+	end_session(delete $stays{$_}) for grep { !$node || /^\Q$node\E / } keys %stays;
+	return;
+}
+
+# in_session NODE, DATABASE, SQL, NAME, COMMAND: returns (output, errors); NAME tells sessions apart, COMMAND is what a new one begins with
+sub in_session
+{
+	my ($node, $db, $sql, $name, $command) = @_;
+	$sql .= "\n;\nDISCARD ALL" if ($name // '') !~ /^own/ && $sql =~ $discarded;
+	my $key = join ' ', $node, $db, $name // '', map { $ENV{$_} // '' } qw(PGUSER PGOPTIONS PGAPPNAME PGCLIENTENCODING PGTZ);
+	my ($out, $errors);
+	if ($stays{$key})
+	{
+		# In one go. If the session has been lost, psql ends before it comes to the second statement.
+		($out, $errors) = eval { ask($stays{$key}, "SELECT 'alive'\n;\n$sql") };
+		die $@ if $@ =~ /^no answer in time/; # it may have been carried out, and must not be sent again
+		end_session(delete $stays{$key}) if !defined $out || $out !~ s/\Aalive\n?//;
+	}
+	if (!$stays{$key})
+	{
+		$stays{$key} = session($node, $db);
+		ask($stays{$key}, $command) if $command;
+		($out, $errors) = ask($stays{$key}, $sql);
+	}
+	end_session(delete $stays{$key}) if $errors =~ $lost;
+	return ($out, $errors);
+}
+
+sub answer_or_die
+{
+	my ($out, $errors) = @_;
+	die $errors if $errors =~ $lost || $errors =~ /^(?:psql:.*?: )?ERROR:/m;
+	return $out;
+}
+
+# Succeeds for a statement that leaves nothing in its session.
+sub is_for_all { my ($db, $sql) = @_; return $$ == $owner && $db =~ /^\w+$/ && $sql !~ $own_psql }
+
+{
+	no warnings 'redefine';
+	my $stop = \&PostgreSQL::Test::Cluster::stop;
+	*PostgreSQL::Test::Cluster::stop = sub { end_sessions($_[0]); return $stop->(@_) };
+	my $psql = \&PostgreSQL::Test::Cluster::psql;
+	*PostgreSQL::Test::Cluster::psql = sub {
+		end_sessions($_[0]) if $_[2] =~ /\bDATABASE/i;
+		return $psql->(@_);
+	};
+	*PostgreSQL::Test::Cluster::safe_psql = sub {
+		my ($node, $db, $sql, %options) = @_;
+		return $with_psql->(@_) if %options || !is_for_all($db, $sql);
+		return answer_or_die(in_session($node, $db, $sql));
+	};
+}
+
+END
+{
+	my $status = $?;
+	end_sessions() if $$ == $owner;
+	$? = $status;
+}
+
+# Returns a function that sends any SQL in a session of its own, which stays with all that is set in it, and returns the answer, or dies
+# of an error as safe_psql does. Without SQL it ends its session.
+my $own_sessions = 0;
 sub in_one_session
 {
 	my ($node, $db) = @_;
-	my $session;
+	my $name = 'own ' . ++$own_sessions;
 	return sub {
 		my ($sql) = @_;
-		if (!defined $sql)
-		{
-			end_session($session) if $session;
-			undef $session;
-			return;
-		}
-		my $alive = $session && eval { (ask($session, 'SELECT 1') // '') eq '1' };
-		$session = session($node, $db) if !$alive;
-		my ($out, $errors) = ask($session, $sql);
-		die $errors if $errors =~ /^(?:psql:.*?: )?(?:ERROR|FATAL):/m;
-		return $out;
+		return answer_or_die(in_session($node, $db // 'postgres', $sql, $name)) if defined $sql;
+		end_session(delete $stays{$_}) for grep { / \Q$name\E / } keys %stays;
+		return;
 	};
 }
 
@@ -101,26 +172,22 @@ sub create_queue
 
 # ---- polling ----
 
-# Polls until the condition is true, or dies. Most waits are short: so the first questions are asked by psql, which needs no session to
-# be begun and ended. They are arguments: with a pipe, a client that cannot connect while the server restarts would break the pipe, and
-# end this process.
+# Polls until the condition is true, or dies.
 sub wait_for
 {
 	my ($node, $condition, $db) = @_;
-	my @psql = ('psql', '-XAtqc', "SELECT $condition", '-d', $node->connstr($db // 'postgres'));
-	my $ask = in_one_session($node, $db);
-	local $SIG{PIPE} = 'IGNORE';
+	local $SIG{PIPE} = 'IGNORE'; # the server may be restarting
 	my ($out, $error);
 	my $nap = 10_000;
-	for my $try (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
-		if ($try <= 3) { ($out, $error) = run_command(\@psql) }
-		else { $out = eval { $ask->("SELECT $condition") } // ''; $error = $@ }
-		return $ask->() if $out eq 't';
+		($out, $error) = eval { in_session($node, $db // 'postgres', "SELECT $condition") };
+		$error = $@ if !defined $out;
+		return if ($out // '') eq 't';
 		usleep($nap);
 		$nap *= 1.5 if $nap < 100_000;
 	}
-	die "waited in vain for: $condition\nat last it was: $out\n$error";
+	die "waited in vain for: $condition\nat last it was: ${\($out // '')}\n$error";
 }
 
 # Waits until the server has restarted by itself.
@@ -206,8 +273,16 @@ sub wait_until_down
 sub sqlstate
 {
 	my ($node, $sql, $db) = @_;
-	my (undef, undef, $stderr) =
-	  $node->psql($db // 'postgres', $sql, extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	$db //= 'postgres';
+	my $stderr;
+	if (is_for_all($db, $sql) && $sql =~ s/\$\$.*?\$\$|^\s*SET [^;]*;//gsr !~ /;\s*\S/)
+	{
+		(undef, $stderr) = in_session($node, $db, $sql, 'verbose', '\set VERBOSITY verbose');
+	}
+	else
+	{
+		(undef, undef, $stderr) = $node->psql($db, $sql, extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	}
 	my ($state) = $stderr =~ /(?:ERROR|FATAL):  ([0-9A-Z]{5}): /;
 	return wantarray ? ($state // '', $stderr) : $state // '';
 }

@@ -62,8 +62,8 @@ ask_for_sweep(const Database *db)
 {
 	static constexpr int64 kMost = 10 * USECS_PER_SEC;
 	/*
-	 * Longest wait (microseconds) for the sweep of a lock on which a transaction relied a moment
-	 * ago.
+	 * Longest time (microseconds) until the scheduler removes a lock on which a transaction relied
+	 * a moment ago.
 	 */
 	static constexpr int64 kInUse = USECS_PER_SEC / 2;
 	int64 longest = 0;

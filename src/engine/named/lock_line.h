@@ -2,10 +2,10 @@
  * Lines of processes that wait for a named lock, served in order of arrival. A process waits for
  * one lock at a time, so each process has only one place in shared memory.
  *
- * A process that frees a slot wakes the first in line. The woken process looks at the lock, takes
- * the slot, and passes the wake-up on when it leaves the line. Until then no later process may take
- * the slot. If the woken process has not looked for a while (it may be stopped), the line goes on
- * without it.
+ * A process that frees a slot wakes the first waiter in line. The woken process looks at the lock,
+ * takes the slot, and passes the wake-up on when it leaves the line. Until then no later process
+ * may take the slot. If the woken process has not looked for a while (it may be stopped), the line
+ * goes on without it.
  *
  * All functions are called under the locks lock, except in_lock_line(), await_claimer() and
  * awaited_claimer().
@@ -24,7 +24,10 @@ namespace pgq {
 void join_lock_line(const LockKey &key, int32 slots);
 bool in_lock_line(); /* Return whether this process is in a line. */
 
-/* Leave the line. Return the lock that was waited for; the caller must wake the next in line. */
+/*
+ * Leave the line. Return the lock for which this process waited; the caller must wake the next
+ * waiter in the line of that lock.
+ */
 LockKey leave_lock_line();
 
 /*

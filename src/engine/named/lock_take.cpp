@@ -113,9 +113,9 @@ take_lock(LockHold &hold, Database *db, const LockRequest &request)
 		if (before == 0 && !found.others)
 			taken.answer = TakeAnswer::kOurs;
 		/*
-		 * Wake the first waiter that can take a slot. When the time of a lock is over, no other
-		 * code wakes a waiter. A waiter that was woken, but gives a smaller number of slots, must
-		 * pass the wake-up on.
+		 * Wake the first waiter that can take a slot, for two reasons. When the time of a lock is
+		 * over, no other code wakes a waiter. And if this process was woken, but has given a
+		 * smaller number of slots than another waiter, it must pass the wake-up on.
 		 */
 		hold.wake_able(request.key, found.held);
 		return taken;

@@ -51,7 +51,10 @@ named_locks_size()
 int64
 lock_bytes()
 {
-	/* One more lock costs more than one entry, since the own parts of all databases grow, too. */
+	/*
+	 * Raising the setting by one lock adds more than one entry, since the own parts of all
+	 * databases grow, too (quota.h).
+	 */
 	return sizeof(NamedLock) * static_cast<int64>(quota_entries(max_locks)) / max_locks +
 		   sizeof(int) + sizeof(RowFloor);
 }
@@ -295,8 +298,8 @@ LockHold::put_back(int number, int64 token, const Grant &before, bool was_open)
 	if (!was_open)
 		lock.changer = kNobody;
 	/*
-	 * The session to which the lock is bound may have ended while another session was changing the
-	 * lock.
+	 * End the restored grant if the session to which it is bound has ended while another session
+	 * was changing the lock.
 	 */
 	if (before.session_bound && before.procno != kNobody &&
 		before.session != session_of(before.procno))

@@ -14,8 +14,8 @@
  * (txn/lock.*). A prepared transaction is identified by its xid.
  *
  * A transaction that relies on a lock holds the tag of the grant, a heavyweight lock of the server
- * (sync/lock_tag.h), which memory does not know. So a session that takes over a grant whose time is
- * over must hold that tag for a moment.
+ * (sync/lock_tag.h). The entry does not show whether a transaction holds the tag. So a session that
+ * takes over a grant whose time is over must get the tag itself for a moment.
  */
 #pragma once
 
@@ -122,15 +122,15 @@ public:
 	int first_of(const Database *db, const char *name) const;
 	int next_of(const Database *db, const char *name, int number) const;
 
-	/* Free the entry, and wake the first in line. */
+	/* Free the entry, and wake the first waiter in line. */
 	void free(int number);
 
 	/*
-	 * row_floor() returns the token below which memory knows all rows of that slot; 0: all rows
-	 * must be looked at. raise_row_floor() raises the floor after a search that has found no row
-	 * unknown to memory. cost: the duration of a search that has looked at all rows, otherwise 0. A
-	 * floor stays valid for a hundred times that duration, so that such searches take at most a
-	 * hundredth of the time.
+	 * row_floor() returns the floor of the slot: memory knows each row of the slot whose token is
+	 * smaller, so a search may leave out these rows; 0: a search must look at all rows.
+	 * raise_row_floor() raises the floor after a search in which memory knew each row. cost: the
+	 * duration of a search that has looked at all rows, otherwise 0. A floor stays valid for a
+	 * hundred times that duration, so that such searches take at most a hundredth of the time.
 	 */
 	int64 row_floor(const LockKey &key, int32 slot) const;
 	void raise_row_floor(const LockKey &key, int32 slot, int64 token, int64 cost);
@@ -160,7 +160,7 @@ public:
 		if (procno != kNobody)
 			wakeups_.add(procno);
 	}
-	/* Wake the first in line for the lock, because a slot may be free. */
+	/* Wake the first waiter in line for the lock, because a slot may be free. */
 	void wake_first(const LockKey &key)
 	{
 		int procno = wake_first_in_line(key, monotonic_);
@@ -193,8 +193,8 @@ with_locks(Body body)
 }
 
 /*
- * Call visit(hold, number) for each entry in use, from `next` on, while it returns true. The lock
- * is released and taken again after every kHoldMax entries.
+ * Call visit(hold, number) for each entry in use, from `next` on, until visit() returns false. The
+ * lock is released and taken again after every kHoldMax entries.
  */
 template <typename Visit>
 inline void
@@ -232,8 +232,8 @@ is_of(const LockKey &key, const Database *db)
 
 /*
  * Store the processes that keep process `procno` from getting the lock for which it waits. Return
- * their number; -1: the process waits for no lock, or its wait can end without any of the stored
- * processes.
+ * their number; -1: the process waits for no lock, or its wait may end without these processes,
+ * since the time of a grant ends.
  */
 int lock_blockers(int procno, int *procnos, int most);
 

@@ -30,7 +30,10 @@ struct RateTable
 int64
 rate_bytes()
 {
-	/* One more rate costs more than one entry, since the own parts of all databases grow, too. */
+	/*
+	 * Raising the setting by one rate adds more than one entry, since the own parts of all
+	 * databases grow, too (quota.h).
+	 */
 	return sizeof(NamedRate) * static_cast<int64>(quota_entries(max_rates)) / max_rates;
 }
 
@@ -296,7 +299,10 @@ restore_rates(Database *db, const SavedRate *saved, int n)
 bool
 may_be_restored_again(const Database *db)
 {
-	/* If the mark was advanced since the load, it is above all tokens from before the load. */
+	/*
+	 * Once the mark was advanced after the load, its prefix is not below the first prefix of the
+	 * load.
+	 */
 	return prefix_of(static_cast<int64>(value_of(db->marked_token))) < db->base_prefix;
 }
 

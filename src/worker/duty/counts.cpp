@@ -20,8 +20,8 @@ wants_counts(const QueuePass &pass, bool)
 }
 
 /*
- * Call body with the tables locked, without waiting for the locks. Returns false if the locks could
- * not be taken, or if body returned false.
+ * Call body with the extension's tables locked, without waiting for the locks. Returns false if the
+ * locks could not be taken, or if body returned false.
  */
 template <typename Body>
 static bool

@@ -16,7 +16,7 @@ namespace pgq {
 /*
  * Sweep each lock in a subtransaction, since another session may have locked the row of the lock.
  * Stop after the first failure: the commit then frees the entries of the locks swept so far for
- * sessions that wait for an entry. Return the number of locks tried, with the failed lock.
+ * sessions that wait for an entry. Return the number of locks tried, including the failed one.
  */
 static int
 sweep_each(const OverdueLock *overdue, int n)

@@ -30,7 +30,10 @@ struct Batch
 };
 
 } // namespace
-/* Collect the leases that were lost first, and pin these leases: this transaction will end them. */
+/*
+ * Collect leases from the front of the queue's list of lost leases, and pin them: this transaction
+ * will end them.
+ */
 static void
 collect(const QueueRef &ref, Batch *batch)
 {
@@ -126,8 +129,8 @@ wants_counting(const QueuePass &pass, bool failing)
 }
 
 /*
- * Count the attempts of one batch of lost leases. Then note the time in served_at, by which claims
- * see that a scheduler serves the queue.
+ * Count the attempts of one batch of lost leases. Then note the time in Queue::served_at, by which
+ * claims see that a scheduler serves the queue.
  */
 int64
 count_lost_leases(const QueueRef &ref, const QueuePass &pass)

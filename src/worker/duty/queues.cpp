@@ -55,7 +55,10 @@ attach_queues(SchedulerState &scheduler)
 	bool subscribed = false;
 	Attached queues = {};
 	worker_transaction([&] {
-		/* The tables cannot be locked while, for example, a DROP EXTENSION has not committed. */
+		/*
+		 * The extension's tables cannot be locked while, for example, a DROP EXTENSION has not
+		 * committed.
+		 */
 		locked = lock_tables(AccessShareLock);
 		if (!locked)
 			return;

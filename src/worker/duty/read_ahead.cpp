@@ -8,7 +8,10 @@
 
 namespace pgq {
 
-/* Run the refill. If the tables cannot be locked now, the next try is due after kParkTime. */
+/*
+ * Run the refill. If the extension's tables cannot be locked now, the next try is due after
+ * kParkTime.
+ */
 static int64
 read_ahead(const QueueRef &ref, RefillResult (*refill)(const QueueRef &, bool))
 {

@@ -1,5 +1,5 @@
 /*
- * Duty: delete dead letters and other records that were kept for their time (keep_dead,
+ * Duty: delete dead letters and other records that their queue keeps no longer (keep_dead,
  * keep_finished, keep_attempts), and key periods (unique_for) that are over. For a minute after a
  * start of the server, or after the clock was set, the duty does nothing (core/steady_clock.h). The
  * space of deleted rows is freed when their segment is truncated.
@@ -12,7 +12,7 @@
 
 namespace pgq {
 
-static constexpr int kAtOnce = 64; /* payloads can be large */
+static constexpr int kAtOnce = 64; /* few records, since payloads can be large */
 
 static constexpr int kPeriodsAtOnce = 1000;
 

@@ -121,8 +121,8 @@ enqueue_ticks(const DueSchedule &due, Firing *firing)
 }
 
 /*
- * Note the error as the outcome of the schedule. If memory or disk space is short, other schedules
- * still run: their jobs may be smaller, or go to another disk.
+ * Note the error as the outcome of this schedule. Even if memory or disk space is short, other
+ * schedules still run: their jobs may be smaller, or go to another disk.
  */
 static void
 keep_error(const DueSchedule &due, Firing *firing)
@@ -148,8 +148,9 @@ note_of_skipped(const Firing &firing)
 }
 
 /*
- * Return the result to write to the schedule's row. After a failure, all ticks that were missed are
- * tried again after 1 s, 2 s ... 1 min.
+ * Return the result to write to the schedule's row. After a failure, the missed ticks are tried
+ * again after 1 s, 2 s ... 1 min. But if the schedule skips missed ticks (Missed::kSkip), it goes
+ * on with its next tick, unless plan() has failed or Firing::shortage is set.
  */
 static TickResult
 result_of(const DueSchedule &due, const Firing &firing, TimestampTz now)
