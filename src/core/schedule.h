@@ -177,7 +177,8 @@ public:
 
 	/*
 	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, because memory lacks rows, or
-	 * because the queue has the option fair, where jobs that are enqueued later may go out earlier.
+	 * because the queue has the option fair, where jobs that are enqueued later may go out earlier. With fifo, jobs of the same
+	 * group are not counted: the caller knows from the table which of them come first.
 	 */
 	struct Ahead
 	{
@@ -190,7 +191,8 @@ public:
 		if (fair() || !(kept || is_beyond_window(hint.key) || is_behind_known(hint)))
 			return {0, true};
 		bool complete = true;
-		uint32_t jobs = window_.count_before(hint, most, &complete);
+		int64_t left_out = rules().fifo ? hint.group : 0;
+		uint32_t jobs = window_.count_before(hint, left_out, most, &complete);
 		return {jobs, !kept || !complete || jobs == most};
 	}
 

@@ -38,12 +38,15 @@ public:
 			{.key = {priority, INT64_MIN, INT64_MIN}, .marker = true, .group = INT64_MIN});
 	}
 
-	/* Return how many jobs go out before this one, but at most `most`. A marker among them makes *complete false. */
-	uint32_t count_before(const Hint &hint, uint32_t most, bool *complete) const
+	/*
+	 * Return how many jobs go out before this one, but at most `most`. A marker among them makes *complete false. left_out: do not
+	 * count the jobs of this group; 0: count all.
+	 */
+	uint32_t count_before(const Hint &hint, int64_t left_out, uint32_t most, bool *complete) const
 	{
 		return set_.count_before(hint, most, [&](const Hint &h) {
 			*complete &= !h.marker;
-			return !h.marker;
+			return !h.marker && (left_out == 0 || h.group != left_out);
 		});
 	}
 

@@ -69,7 +69,8 @@ sub full_groups
 sub read_again
 {
 	my ($options, $group, @more) = @_;
-	begin_queue($options, ($group) x 5, defined $group ? ('y') x 3 : (), @more);
+	# With fifo, two groups have a job in work; the claim gets that of the third.
+	begin_queue($options, ($group) x 5, defined $group ? ('y') x 3 : (), $options =~ /fifo/ ? 'z' : (), @more);
 	is(ask($other, "SELECT count(*) FROM pgq_claim('$queue', 2)"), 2, 'two jobs are in work');
 	my $key = defined $group ? "'$group'" : 'NULL';
 	ask($other, "BEGIN; SELECT pgq_enqueue('$queue', '1', group_key => $key); PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'");
