@@ -4,7 +4,7 @@
 #   test/failed_log.sh DIR NAME
 #
 # From its log in DIR: each test point that failed, with 15 lines before and after it, and the end; and the ends of
-# the logs of its servers. Each part begins with a line "-- log of ...", by which .ci/run finds it.
+# the logs of its servers, with the lines that say how a process was ended. Each part begins with a line "-- log of ...", by which .ci/run finds it.
 set -u
 
 # end_of FILE: prints the end of the file
@@ -20,5 +20,7 @@ echo "-- log of ${log##*/}: what failed"
 grep -E -B 15 -A 15 '^(\[[^]]*\]\([^)]*\))? *not ok ' "$log"
 end_of "$log"
 for server in "$1/$2"_*.log; do
-	[ ! -e "$server" ] || end_of "$server"
+	[ -e "$server" ] || continue
+	end_of "$server"
+	grep -E 'terminated by signal|exited with exit code|PANIC:|TRAP:|Failed process was running' "$server" | tail -n 5
 done

@@ -10,6 +10,7 @@
 #   test/run.sh servers           the suites that depend on the server, to be run with every PostgreSQL; with versions after 15
 #                                 also pg_upgrade, which installs packages of another release
 #   test/run.sh servers-2/3       the same, but of the suite tap only every third file, from the second on
+#   test/run.sh sql               regress, isolation and pgtap: the least that CI runs with a PostgreSQL
 #   test/run.sh once              the other suites, which run with PostgreSQL 15 only
 #
 # JOBS=200000 in the environment is the number of jobs of the suite "shards".
@@ -51,6 +52,7 @@ case ${1:-} in
 		beside=(unit model conventions runner odr)
 		suites=(clients monitoring failover shards) ;;
 	strict) suites=(regress isolation) ;;
+	sql) suites=(regress isolation pgtap) ;;
 	*) suites=("$1") ;;
 esac
 if [ ${#suites[@]} -gt 1 ] && ! has_pgtap "$pg"; then
