@@ -207,24 +207,21 @@ protected:
 
 	struct ByTurn
 	{
-		struct QueuePass
+		struct Turn
 		{
 			int32_t priority;
 			int64_t group;
 		};
-		static QueuePass get(const QueuePass &turn) { return turn; }
-		static QueuePass get(const TreeNode *n)
-		{
-			return {of_turn(n)->run.priority, of_turn(n)->group};
-		}
+		static Turn get(const Turn &turn) { return turn; }
+		static Turn get(const TreeNode *n) { return {of_turn(n)->run.priority, of_turn(n)->group}; }
 		template <typename A, typename B> bool operator()(const A &x, const B &y) const
 		{
-			QueuePass a = get(x);
-			QueuePass b = get(y);
+			Turn a = get(x);
+			Turn b = get(y);
 			return a.priority != b.priority ? a.priority > b.priority : a.group < b.group;
 		}
 	};
-	using QueuePass = ByTurn::QueuePass;
+	using Turn = ByTurn::Turn;
 
 	static bool is_marker_first(Node *run)
 	{
@@ -239,9 +236,9 @@ protected:
 	/* Return the run of the priority whose turn comes after that of the group. There is a run of the priority. */
 	Node *next_after(int32_t priority, int64_t group) const
 	{
-		TreeNode *n = Tree::upper_bound(&turns_, QueuePass{priority, group}, ByTurn{});
+		TreeNode *n = Tree::upper_bound(&turns_, Turn{priority, group}, ByTurn{});
 		if (n == &turns_ || of_turn(n)->run.priority != priority)
-			n = Tree::lower_bound(&turns_, QueuePass{priority, INT64_MIN}, ByTurn{});
+			n = Tree::lower_bound(&turns_, Turn{priority, INT64_MIN}, ByTurn{});
 		return of_turn(n);
 	}
 	Node *next() const
@@ -253,9 +250,9 @@ protected:
 	/* Return the run at the turn of the group, or else the last run before it. For the hand: the run whose turn is last. */
 	Node *last_up_to(int32_t priority, int64_t group) const
 	{
-		TreeNode *n = Tree::upper_bound(&turns_, QueuePass{priority, group}, ByTurn{});
+		TreeNode *n = Tree::upper_bound(&turns_, Turn{priority, group}, ByTurn{});
 		if (n == Tree::begin_node(&turns_) || of_turn(Tree::prev_node(n))->run.priority != priority)
-			n = Tree::upper_bound(&turns_, QueuePass{priority, INT64_MAX}, ByTurn{});
+			n = Tree::upper_bound(&turns_, Turn{priority, INT64_MAX}, ByTurn{});
 		return of_turn(Tree::prev_node(n));
 	}
 
@@ -307,7 +304,7 @@ protected:
 		int32_t priority = run->run.priority;
 		if (run != next_after(priority, hand_of(priority)))
 			return last_up_to(priority, pgq::before(run->group));
-		TreeNode *first = Tree::lower_bound(&turns_, QueuePass{priority, INT64_MIN}, ByTurn{});
+		TreeNode *first = Tree::lower_bound(&turns_, Turn{priority, INT64_MIN}, ByTurn{});
 		priority = of_turn(Tree::prev_node(first))->run.priority;
 		return last_up_to(priority, hand_of(priority));
 	}

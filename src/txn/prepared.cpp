@@ -182,9 +182,21 @@ touch_counted(PreparedEntry *entry, const QueueRef &ref)
 	return touched->generation == ref.generation ? touched : nullptr;
 }
 
+/* Lower the keys of `touched`, or raise its horizon, to those of a new job. */
+static void
+hand_over_hint(Touched *touched, const Hint &hint)
+{
+	if (hint.delayed)
+	{
+		touched->timer_key = Min(touched->timer_key, hint.timer_key());
+		return;
+	}
+	touched->key = Min(touched->key, hint.key);
+	touched->horizon = Max(touched->horizon, hint.key.run_at);
+}
+
 /*
- * Store from where on memory will lack jobs of the queue when the transaction has committed. Steps:
- * count the new jobs; for the first call of the transaction, begin with no job; add each hint; add
+ * Store from where on memory will lack jobs of the queue when the transaction has committed. With
  * the jobs whose hints the transaction did not remember.
  */
 static void
@@ -205,16 +217,7 @@ hand_over_jobs(PreparedEntry *entry, const QueueHints &jobs)
 		touched->horizon = PG_INT64_MIN;
 	}
 	for (const HintEffect &effect : jobs.hints)
-	{
-		const Hint &hint = effect.hint;
-		if (hint.delayed)
-			touched->timer_key = Min(touched->timer_key, hint.timer_key());
-		else
-		{
-			touched->key = Min(touched->key, hint.key);
-			touched->horizon = Max(touched->horizon, hint.key.run_at);
-		}
-	}
+		hand_over_hint(touched, effect.hint);
 	if (!jobs.shed)
 		return;
 	touched->key = Min(touched->key, jobs.shed_key);

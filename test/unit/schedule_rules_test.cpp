@@ -134,7 +134,8 @@ TEST_F(Rules, JobsAheadAreCountedInQueuesWithRulesForGroups)
 		EXPECT_EQ(ahead(2), std::make_pair(1u, false));
 		/* With fifo, those of its own group are left to the table. */
 		EXPECT_EQ(ahead(3), std::make_pair(fifo ? 1u : 2u, false));
-		EXPECT_EQ(ahead(5), std::make_pair(fifo ? 1u : 3u, true)) << "the window has no place for it";
+		EXPECT_EQ(ahead(5), std::make_pair(fifo ? 1u : 3u, true))
+			<< "the window has no place for it";
 	}
 }
 
