@@ -340,6 +340,8 @@ private:
 										 : Reading::kNone;
 	}
 	int claim(int most);
+	void read_alone(Reading::Kind kind);
+	bool is_marked_up_to(const Visit &visit) const;
 	int expected(int most) const;
 	void refill_timer();
 
@@ -838,6 +840,41 @@ World::expected(int most) const
 	return std::min({n, most, p.leases - leases()});
 }
 
+/* Return whether the group of the visit has a marker at the key of the visit or before. */
+inline bool
+World::is_marked_up_to(const Visit &visit) const
+{
+	bool marked = false;
+	auto look = [&](int64_t group, const Key &from) {
+		marked |= group == visit.group && !(visit.from < from);
+	};
+	if (!rules().fair)
+		c.window().for_each([&](const Hint &h) { h.marker ? look(h.group, h.key) : void(); });
+	else
+		c.turns().for_each_run([&](int64_t group, int, const Key *from, bool, const Key &) {
+			from != nullptr ? look(group, *from) : void();
+		});
+	return marked;
+}
+
+/*
+ * Read while no other process does anything, and check the measure of progress (src/engine/README.md, "Progress") for visits and
+ * refills. A step of the lap may exchange one run for another, so the bound on the rounds of a claim has to do for it.
+ */
+inline void
+World::read_alone(Reading::Kind kind)
+{
+	begin_read(kind);
+	Reading begun = s.reading;
+	read();
+	publish();
+	/* What a visit of a later marker has found may have no place in memory, and be covered by the same marker again. */
+	if (kind == Reading::kVisit && begun.n > 0 && is_marked_up_to(begun.visits[0]))
+		fail("a visit leaves its marker where it was");
+	if (kind == Reading::kRefill && !c.poppable() && !(begun.start < c.cursor()))
+		fail("a refill raises no cursor");
+}
+
 /* Claim up to `most` jobs while no other process does anything. Return the number of jobs. */
 inline int
 World::claim(int most)
@@ -867,9 +904,7 @@ World::claim(int most)
 		{
 			if (tell)
 				printf("claim reads %d\n", kind), on_tell();
-			begin_read(kind);
-			read();
-			publish();
+			read_alone(kind);
 		}
 		else if (c.wants_timer_refill())
 			refill_timer();
