@@ -143,17 +143,14 @@ src/%.cpp: ;
 $(OBJS:.o=.d): ;
 
 # pgq-top is a client program: it uses the C++ library, libpq and ncurses. It is left out if their headers are
-# missing. Its files are compiled as one, too.
-TOP_OBJS = top.o
+# missing.
+TOP_OBJS = $(patsubst %.cpp,%.o,$(wildcard top/*.cpp))
 TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -MMD -MP -I$(includedir) \
                -D_GNU_SOURCE -D'PGQ_VERSION="$(EXTVERSION)"' $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) \
                $(COPT)
 
-top.o: top/main.cpp $(filter-out top/main.cpp,$(wildcard top/*.cpp)) top/. Makefile $(EXTENSION).control built_with
-	$(CXX) $(TOP_CXXFLAGS) -Wno-subobject-linkage $(patsubst %,-include %,$(filter-out $<,$(filter %.cpp,$^))) -c -o $@ $<
-
-top/%.cpp: ;
-$(TOP_OBJS:.o=.d): ;
+top/%.o: top/%.cpp Makefile $(EXTENSION).control built_with
+	$(CXX) $(TOP_CXXFLAGS) -c -o $@ $<
 
 pgq-top: $(TOP_OBJS)
 	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(TOP_OBJS) $(LDFLAGS) -L$(libdir) -lpq -lncursesw
