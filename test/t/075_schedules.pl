@@ -123,8 +123,8 @@ my $pid = wait_for_scheduler($node);
 	sql(q{UPDATE pgq_ext.timetable SET cron = '*/20 * * * *', next_run_at = date_bin('20 min', now(), '2000-01-01') - 2999 * interval '20 min', due_at = now()});
 	wait_for($node, q{last_job_id IS NOT NULL FROM pgq_ext.schedule});
 	is(sql(q{SELECT last_error FROM pgq_ext.schedule}), '2000 ticks before the last 1000 were missed, and have no job', 'all of too many: it is said how many are left out');
-	wait_for($node, q{ready = 1000 FROM pgq_ext.queue_status WHERE queue = 's'});
-	sql($drain);
+	# They are counted by their commits before memory has all of them.
+	drain_until(1000);
 	is(sql(q{SELECT count(*) || ' ' || (max(tick) > now() - interval '21 min') FROM ledger}), '1000 true', '... of which the newest thousand have their job');
 	ledger_ok('year', 1200, 'these');
 	sql(q{UPDATE pgq_ext.timetable SET cron = '*/20 * * * *', next_run_at = date_trunc('hour', now()) - interval '2000 days', due_at = now()});
