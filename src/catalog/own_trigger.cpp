@@ -70,12 +70,15 @@ is_own_trigger(Relation rel, const Trigger &trigger)
 /*
  * Visit the extension's triggers of the table that should be ENABLE ALWAYS but are not. If the
  * table has no such trigger, the catalog is not read.
+ *
+ * Visits a copy of the list: another session may change triggers at any time, and each read of the
+ * catalog may then replace the list of the relation cache and free the old one.
  */
 template <typename Visit>
 static void
 for_each_muted_trigger(Relation rel, Visit visit)
 {
-	const TriggerDesc *triggers = rel->trigdesc;
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 	for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
 	{
 		const Trigger &trigger = triggers->triggers[i];
@@ -84,6 +87,7 @@ for_each_muted_trigger(Relation rel, Visit visit)
 			is_as_made(rel, trigger, *own))
 			visit(trigger);
 	}
+	FreeTriggerDesc(triggers);
 }
 
 bool
@@ -102,7 +106,6 @@ restore_triggers(Oid table)
 	Relation rel = try_table_open(table, NoLock);
 	if (rel == nullptr)
 		return false;
-	/* Collect the names first: changing a trigger rebuilds the list that is being visited. */
 	const char *muted[lengthof(kTriggers)];
 	int n = 0;
 	for_each_muted_trigger(rel,
