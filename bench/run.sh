@@ -30,7 +30,7 @@ also=(ack_claim at_once ceiling) # where claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog scale latency wal life records limits order rotation locks schedules scrape)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules scrape)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
@@ -39,7 +39,7 @@ case $form in
 		scale_jobs=20000
 		scales=("queues "{1,100,10000} "waiters "{16,1000} "priorities "{1,10000} "leases "{0,100000})
 		rates=(100 1000) latency_seconds=10
-		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=1000000 order_jobs=5000000
+		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=1000000 group_jobs=1000000 order_jobs=5000000
 		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB rotation_rates=(400 1000) rotation_seconds=60
 		lockers=(1 8 32) takeovers=200 idle_seconds=60
 		scraped_jobs=10000000 scrapes=50 ;;
@@ -54,12 +54,12 @@ case $form in
 		scale_jobs=20000
 		scales=("queues "{1,1000} "waiters "{16,1000} "priorities "{1,10000} "leases "{0,100000})
 		rates=(1000) latency_seconds=3
-		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") tenant_jobs=100000 order_jobs=200000
+		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") tenant_jobs=100000 group_jobs=100000 order_jobs=200000
 		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB rotation_rates=(400 1000) rotation_seconds=20
 		lockers=(1 8 32) takeovers=200 idle_seconds=20
 		scraped_jobs=1000000 scrapes=50 ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog scale latency wal life records limits order rotation locks schedules scrape)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules scrape)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
@@ -69,7 +69,7 @@ case $form in
 		scale_jobs=1000
 		scales=("queues "{1,100} "waiters "{16,100} "priorities "{1,100} "leases "{0,1000})
 		rates=(100 1000) latency_seconds=0.5
-		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=20000 order_jobs=30000
+		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=20000 group_jobs=10000 order_jobs=30000
 		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB rotation_rates=(400) rotation_seconds=3
 		lockers=(1 8) takeovers=20 idle_seconds=2
 		scraped_jobs=10000 scrapes=3 ;;
@@ -80,7 +80,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog scale latency wal life records limits order rotation locks schedules scrape " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules scrape " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -349,6 +349,45 @@ tenants()
 		-c "SELECT count(pgq_enqueue('tenants', to_jsonb(i), group_key => 'tenant ' || i % 10)) FROM generate_series(1, 100) i" >/dev/null || die 'cannot fill'
 	record hand_outs "$(sql -f bench/fair.sql)"
 	echo " $(tail -n 1 "$out/$workload.tsv" | cut -f 5) hand-outs"
+}
+
+# pgq_ext alone: how long do a claim and an ack take with each rule for groups, in queues of $group_jobs jobs of few or many groups? A
+# single consumer takes one job at a time. In the case "busy", all jobs but a hundredth are of one group, come first, and have to wait
+# where the rule limits jobs in work, since a job of that group is in work.
+run_groups()
+{
+	local side jobs=$((group_jobs / 100)) options group measured=$((group_jobs / 200))
+	fresh_server
+	for ((round = 1; round <= rounds; round++)); do
+		for case in busy ones tens mixed; do
+			case $case in
+				busy) group="CASE WHEN i <= $group_jobs - $jobs THEN 'busy' ELSE 'g' || i % ($jobs / 2) END" ;;
+				ones) group="'g' || i" ;;
+				tens) group="'g' || i % ($group_jobs / 10)" ;;
+				mixed) group="CASE WHEN i % 2 = 0 THEN 'hot' || i % 20 ELSE 'cold' || i % 5000 END" ;;
+			esac
+			for side in none group_concurrency fifo fair fair_fifo group_rate_limit; do
+				case $side in
+					none) options='' ;;
+					group_concurrency) options='group_concurrency => 1' ;;
+					fifo) options='fifo => true' ;;
+					fair) options='fair => true' ;;
+					fair_fifo) options='fair => true, fifo => true' ;;
+					group_rate_limit) options='group_rate_limit => 1000000' ;;
+				esac
+				show
+				sql -c "SELECT pgq_create_queue('groups'${options:+, $options})" \
+					-c "SELECT count(pgq_enqueue('groups', '{}', group_key => $group)) FROM generate_series(1, $group_jobs) i" \
+					-c VACUUM -c CHECKPOINT >/dev/null || die 'cannot fill'
+				if [[ $case = busy && $side =~ group_concurrency|fifo ]]; then
+					sql -c "SELECT count(*) FROM pgq_claim('groups')" >/dev/null || die 'cannot claim'
+				fi
+				record microseconds "$(sql -v jobs="$measured" -f bench/groups.sql)"
+				echo " $(tail -n 1 "$out/$workload.tsv" | cut -f 5) microseconds"
+				sql -c "SELECT pgq_drop_queue('groups', force => true)" >/dev/null || die 'cannot drop'
+			done
+		done
+	done
 }
 
 # pgq_ext alone: jobs of five priorities, with times of the last hour, go through a window of 10,000.

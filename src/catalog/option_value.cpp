@@ -83,7 +83,7 @@ check_together(const QueueOptions &options)
 	if (options.fair && options.group_rate_limit > 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("cannot specify both fair and group_rate_limit"),
-						errhint("Set one of them.")));
+						errhint("Set only one of the two.")));
 	if (options.fifo && options.group_concurrency > 1)
 		ereport(
 			ERROR,

@@ -12,11 +12,14 @@ namespace pgq {
 
 enum class QueueLock : uint16
 {
-	/* exclusive: refilling the window; share, for a moment: waiting until the refill has ended */
+	/*
+	 * exclusive: refilling the window, or a step of a lap (load/lap.cpp); share, for a moment:
+	 * waiting until these have ended
+	 */
 	kWindow = 1,
 	kTimer,	  /* as kWindow, for refills of the timer */
 	kWriters, /* row exclusive, to the end: adding or changing jobs; exclusive: dropping the queue */
-	kGroups,  /* as kWindow, for probing groups */
+	kGroups,  /* as kWindow, for visits of markers of groups (load/visit.cpp) */
 	kCount,	  /* exclusive: counting the jobs */
 	kOptions, /* exclusive, to the end: changing the options */
 	kRights,  /* exclusive, to the end: changing the rights */

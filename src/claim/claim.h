@@ -34,7 +34,6 @@ enum class StopReason : uint8
 	kHeld,	/* the queue is paused, or is being purged or dropped; treated as kEmpty */
 	/* The claim raises an error for the following reasons if it has got no job. */
 	kLeases,  /* no lease is left (pgq_ext.max_leases) */
-	kEntries, /* no entry for a group is left in shared memory (pgq_ext.max_leases) */
 	kLocked,  /* other transactions have locked the rows of too many jobs */
 	kDropped, /* the queue was dropped */
 };

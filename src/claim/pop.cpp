@@ -70,7 +70,7 @@ note_taken(Round *round, const QueueHold &hold, Lease *lease, const Hint &hint)
 	popped.serial = serial_of(lease);
 	popped.token = token_of(lease);
 	popped.grouped = has_group_rules(hold.queue());
-	popped.from = hold.schedule().groups().floor_of(hint.group);
+	popped.from = hold.schedule().floor_of(hint.group);
 	add_claim_effect(round->ref, lease);
 }
 
@@ -103,28 +103,17 @@ find_slot(Round *round, Queue *queue, Lease **lender)
 	return free || *lender != nullptr;
 }
 
-/* Return whether the rules for groups admit the job of the hint. */
-static Schedule::Admission
-admit(QueueHold &hold, const Hint &hint)
-{
-	if (!rules_of(hold.queue()).concern(hint.group))
-		return Schedule::Admission::kGo;
-	return hold.schedule().admit(hint);
-}
-
 /* Take the lease of an admitted job. Returns kLeases if no lease is left, otherwise kNone. */
 static StopReason
 take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 {
 	Lease *lease;
 	TakeResult taken = take_lease(hold.queue(), hint, &lease);
-	bool grouped = rules_of(hold.queue()).concern(hint.group);
 	switch (taken)
 	{
 		case TakeResult::kTaken:
 			lender == nullptr ? occupy_slot(lease) : lend_slot(lender, lease);
-			if (grouped)
-				count_in_group(lease);
+			count_in_group(lease);
 			note_taken(round, hold, lease, hint);
 			break;
 		case TakeResult::kHeld:
@@ -138,43 +127,39 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 			hold.schedule().take_back(hint);
 			break;
 	}
-	if (grouped && taken != TakeResult::kTaken)
+	if (taken != TakeResult::kTaken)
 		hold.schedule().left(hint);
 	return taken == TakeResult::kFull ? StopReason::kLeases : StopReason::kNone;
 }
 
 /*
  * Pop a hint, and take the lease of its job if the rules for groups admit the job. Returns kLeases
- * or kEntries if no lease or no entry for the group is left, otherwise kNone.
+ * if no lease is left, otherwise kNone.
  */
 static StopReason
 pop_one(Round *round, QueueHold &hold, Lease *lender)
 {
 	Hint hint = hold.schedule().pop();
-	switch (admit(hold, hint))
-	{
-		case Schedule::Admission::kGo:
-			return take_admitted(round, hold, hint, lender);
-		case Schedule::Admission::kPassedOver:
-			return StopReason::kNone;
-		case Schedule::Admission::kNoEntry:
-			hold.schedule().file(hint);
-	}
-	return StopReason::kEntries;
+	if (!hold.schedule().admit(hint))
+		return StopReason::kNone;
+	return take_admitted(round, hold, hint, lender);
 }
 
 /*
  * Pop hints until `most` leases are taken, kHoldMax hints were popped, or no hint can be popped. If
- * leases, slots or entries for groups run out before, stop and set round->shortage.
+ * leases or slots run out before, stop and set round->shortage.
  */
 static void
 take_leases(Round *round, QueueHold &hold, int most)
 {
 	Schedule &schedule = hold.schedule();
-	for (int looked_at = 0; round->n < most && looked_at < kHoldMax && schedule.poppable() &&
-							round->shortage == StopReason::kNone;
+	for (int looked_at = 0;
+		 round->n < most && looked_at < kHoldMax && round->shortage == StopReason::kNone;
 		 looked_at++)
 	{
+		schedule.clear_way();
+		if (!schedule.poppable())
+			break;
 		int before = round->n;
 		Lease *lender;
 		bool room = find_slot(round, hold.queue(), &lender);
@@ -190,12 +175,18 @@ take_leases(Round *round, QueueHold &hold, int most)
 static PopResult
 what_is_missing(Round *round, const QueueHold &hold)
 {
-	if (hold.schedule().wants_probes())
-		return PopResult::kProbe;
-	if (hold.schedule().wants_window_refill())
+	const Schedule &schedule = hold.schedule();
+	if (schedule.hides_due() && schedule.wants_timer_refill())
 		return PopResult::kRefill;
-	if (!hold.schedule().exhausted())
+	if (schedule.wants_visit())
+		return PopResult::kVisit;
+	if (schedule.wants_step())
+		return PopResult::kStep;
+	if (schedule.wants_window_refill())
+		return PopResult::kRefill;
+	if (!schedule.exhausted())
 		return PopResult::kWaitForRefill;
+	hold.schedule().note_exhausted();
 	/*
 	 * The last mover (hold->mover) may have the leases of jobs that this claim would have taken. It
 	 * is worth waiting for the mover only if one of these jobs is due.
@@ -203,20 +194,6 @@ what_is_missing(Round *round, const QueueHold &hold)
 	if (hold->mover_due <= wall_now())
 		round->mover = hold->mover;
 	return short_of(round, StopReason::kEmpty);
-}
-
-/*
- * Return whether to probe groups because no entry for a group is left. After the probe, these
- * groups can give up their entries. Return true at most once until a job is popped: the groups may
- * take entries again, and the claim would probe them without end.
- */
-static bool
-wants_probe_for_entry(Round *round, const Schedule &schedule)
-{
-	bool wanted = round->shortage == StopReason::kEntries && round->n == 0 && !round->probed &&
-				  schedule.wants_probes();
-	round->probed = wanted || (round->probed && round->n == 0);
-	return wanted;
 }
 
 /*
@@ -233,17 +210,10 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return short_of(round, StopReason::kHeld);
 	round->options = hold->options;
 	round->options_set = hold->options_set;
-	bool counts = rules_of(hold.queue()).count();
-	if (counts && hold->uncounted)
-		take_spare_groups_to_run(hold.queue(), kHoldMax);
-	Counted counted = count_some(hold.queue());
-	if (counted == Counted::kNoEntry)
-		return short_of(round, StopReason::kEntries);
-	if (counted == Counted::kSome)
+	if (!count_some(hold.queue()))
 		return PopResult::kPopped;
-	if (counts)
-		take_spare_groups_to_run(hold.queue(), most);
 	let_time_pass(*round, hold);
+	schedule.clear_way();
 
 	/*
 	 * Other transactions have locked the rows of too many jobs of this database. A queue without a
@@ -262,16 +232,11 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
 	/*
-	 * Groups that were passed over have room again and are to be probed. Wake one waiter, which
-	 * probes them, instead of one waiter for each group.
+	 * Groups have room again, and their markers are to be visited. Wake one waiter, which visits
+	 * them, instead of one waiter for each group.
 	 */
-	if (schedule.groups().take_news() > 0)
+	if (schedule.take_news() > 0)
 		hold.pass_on();
-	if (wants_probe_for_entry(round, schedule))
-	{
-		round->shortage = StopReason::kNone;
-		return PopResult::kProbe;
-	}
 	if (round->shortage != StopReason::kNone)
 		return round->n > 0 ? PopResult::kPopped : PopResult::kShort;
 	if (round->n > 0 && room_to_run(hold.queue()) > 0 && room_to_start(hold.queue()) > 0)

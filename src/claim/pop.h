@@ -13,7 +13,8 @@ enum class PopResult : uint8
 	 */
 	kPopped,
 	kRefill,
-	kProbe,
+	kVisit, /* the first hint of the window is a marker of a group */
+	kStep,	/* in a queue with fair, memory may lack jobs of the groups whose turn is next */
 	kWaitForRefill,
 	kTokenMark, /* there are jobs, but the token mark must be advanced first */
 	kShort,		/* no lease was taken; Round::shortage says why */

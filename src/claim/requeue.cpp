@@ -26,13 +26,9 @@ settle_lease(const QueueRef &ref, const Candidate &popped, int64 monotonic, Queu
 		add_claim_effect(ref, popped.lease);
 	else if (popped.visibility == Visibility::kBusy)
 		park_lease(popped.lease, monotonic);
-	else if (popped.visibility == Visibility::kDead || popped.row.queue_id() != ref.queue_id)
+	else if (popped.visibility == Visibility::kDead || popped.row.queue_id() != ref.queue_id ||
+			 popped.behind)
 		hold.end(popped.lease);
-	else if (popped.behind)
-	{
-		hold.schedule().pass_over(popped.hint);
-		hold.end(popped.lease);
-	}
 	else
 	{
 		popped.lease->hint = popped.row.hint();

@@ -103,10 +103,6 @@ struct Round
 	VirtualTransactionId mover;
 
 	/* State that each round of the claim at this queue hands on to the next round. */
-	/*
-	 * Since the last popped job, the claim has probed groups so that one of them frees its entry.
-	 */
-	bool probed;
 	RefillWait patience;
 	Lenders lenders;
 };

@@ -9,7 +9,7 @@
 #include "claim/verify.h"
 #include "engine/hold.h"
 #include "engine/token.h"
-#include "load/probe.h"
+#include "load/groups.h"
 #include "pg/stop_point.h"
 #include "ring/move.h"
 #include "txn/effects.h"
@@ -19,7 +19,7 @@ namespace pgq {
 /* ---- between two rounds ---- */
 
 /*
- * Wait in the lock manager until the processes that refill or probe the queue have finished or
+ * Wait in the lock manager until the processes that read rows of the queue into memory have finished or
  * given up, without a time limit. The caller then tries again. Raise 55P03 if for 10 s, not
  * counting these waits, there was neither a process to wait for nor a job.
  */
@@ -55,10 +55,10 @@ refill(Round *round)
 	 * Refill the timer first: while the timer's cursor is behind the clock, each call of
 	 * Schedule::fire() makes another refill of the window necessary.
 	 */
-	refill_timer(round->ref, true);
-	RefillResult result = refill_window(round->ref, true);
-	round->refilled = result == RefillResult::kDone;
-	return result != RefillResult::kNotReady;
+	RefillResult timer = refill_timer(round->ref, true);
+	RefillResult window = refill_window(round->ref, true);
+	round->refilled = timer == RefillResult::kDone || window == RefillResult::kDone;
+	return timer != RefillResult::kNotReady && window != RefillResult::kNotReady;
 }
 
 /*
@@ -99,16 +99,18 @@ find_room(Round *round, int unfit)
 }
 
 /*
- * Do what the next round needs: a probe, a refill, a wait, or a greater token mark. After kEmpty
- * and kFull, also find out whether another round may get a job.
+ * Do what the next round needs: a visit of markers, a step of a lap, a refill, a wait, or a greater
+ * token mark. After kEmpty and kFull, also find out whether another round may get a job.
  */
 static void
 clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
 {
 	round->first = round->refilled = false;
 	bool must_wait = result == PopResult::kWaitForRefill;
-	if (result == PopResult::kProbe)
-		must_wait = probe_groups(round->ref, true) == RefillResult::kNotReady;
+	if (result == PopResult::kVisit)
+		must_wait = visit_groups(round->ref, true) == RefillResult::kNotReady;
+	if (result == PopResult::kStep)
+		must_wait = step_of_lap(round->ref, true) == RefillResult::kNotReady;
 	if (result == PopResult::kTokenMark)
 		advance_token_mark(kTokenLead, true, synchronous_commit);
 	if (result == PopResult::kRefill)

@@ -79,6 +79,7 @@ is_behind(SegmentSet &segments, const Round &round, const Candidate &popped)
 {
 	Hint head;
 	return round.options.fifo && popped.hint.group != 0 && popped.fits(round.ref) &&
+		   popped.from < popped.hint.key.job_id &&
 		   find_head(segments, round.ref.queue_id, popped.hint.group, popped.from,
 					 popped.hint.key.job_id, &head);
 }

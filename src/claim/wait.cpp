@@ -72,20 +72,6 @@ complain_of_bound()
 						  max_leases)));
 }
 
-/*
- * Raise 53400 because no entry is left for a group: other groups, of this queue or others, have all
- * entries.
- */
-[[noreturn]] static void
-complain_of_entries(const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("too many groups of jobs are in work or passed over"),
-			 errdetail("No entry is left in memory for one more group of queue \"%s\".", name),
-			 errhint("Raise pgq_ext.max_leases (now %d) and restart the server.", max_leases)));
-}
-
 static void
 complain(StopReason shortage, const char *name)
 {
@@ -103,8 +89,6 @@ complain(StopReason shortage, const char *name)
 					 "these transactions.")));
 	if (shortage == StopReason::kLeases)
 		complain_of_bound();
-	if (shortage == StopReason::kEntries)
-		complain_of_entries(name);
 }
 
 /* Count the call for queue i, but only once: a claim that waits asks each queue several times. */

@@ -1,17 +1,18 @@
 /*
- * Rates of groups: so that in no window of a period more jobs of a group start than a limit says.
+ * Rates of groups (option group_rate_limit): in any time span of one period, at most `limit` jobs of a group start.
  *
- * What has started of a group is counted in its entry, and so is what claims have taken and not handed out yet. A group
- * of which as many count as may start is passed over, as one without room is; while only time can help it is throttled,
- * and to be looked at again when its time comes. An entry that is of no other use any more stays until what it counts
- * has faded.
+ * The entry of a group counts its starts, and the jobs that claims have taken and not handed out yet. If they are as many as may
+ * start, the group has no room. A group is throttled while only time can give it room. A group without a job in work is fading: its
+ * entry stays until none of its starts counts any more.
  *
- * There may be more groups than entries. An entry that is given up is merged into the others: of each group that has no
- * entry as many count as of them, and who gets a new entry begins with that. It may be too many, never too few. While
- * that is as many as may start, the others are aside together, from one cursor on; when it is less again, their rows
- * are read again.
+ * Only a limited number of groups without a job in work may have entries. Beyond that, an entry is merged into the counter of the
+ * others, that is, of all groups without an entry. A new entry begins with a copy of this counter, so a group may count too many
+ * starts, never too few. While the others have no room, they are all passed over, with one cursor. When they have room again, all
+ * rows from this cursor on are read again.
  *
- * Pure and unlocked: part of Groups. The time is what the owner said last (pass).
+ * A change of the rules visits no entry. Each entry says by which rules it counts, and is adjusted when it is used next.
+ *
+ * Pure and unlocked: part of Groups. All times are monotonic; the present time is the latest that was passed to pass().
  */
 #pragma once
 
@@ -26,15 +27,16 @@ namespace pgq {
 class GroupRates
 {
 public:
-	/* No entries are timed. */
 	void reset(const GroupRules &rules)
 	{
 		Tree::init_header(&throttled_);
 		Tree::init_header(&fading_);
 		timed_ = 0;
-		most_timed_ = INT32_MAX;
 		now_ = 0;
 		limit_ = rules.rate;
+		period_ = rules.period;
+		epoch_ = since_none_ = 0;
+		changed_at_ = 0;
 		others_aside_ = false;
 		if (on())
 			others_.restart(rules.period, now_);
@@ -44,26 +46,41 @@ public:
 	int64_t now() const { return now_; }
 	void pass(int64_t now) { now_ = std::max(now_, now); }
 
-	/* How many more of the group may start now. */
+	/* Return the starts of the group, adjusted to the present rules. */
+	SmallRate &starts_of(Group *group) const
+	{
+		GroupRate &rate = group->rate;
+		if (rate.rules == epoch_)
+			return rate.starts;
+		/* Starts from before the last change of the period count as if they had come with the change. */
+		int32_t n = rate.rules < since_none_ ? 0 : rate.starts.started(0);
+		rate.starts.restart(period_, changed_at_);
+		rate.starts.note(n, changed_at_);
+		rate.rules = epoch_;
+		return rate.starts;
+	}
+
+	/* Return how many more jobs of the group may start now. */
 	int32_t room(Group *group) const
 	{
 		if (!on())
 			return INT32_MAX;
-		int64_t taken = int64_t{group->rate.claiming} + group->rate.starts.started(now_);
+		int64_t taken = int64_t{group->rate.claiming} + starts_of(group).started(now_);
 		return static_cast<int32_t>(std::max<int64_t>(limit_ - taken, 0));
 	}
 
-	/* When one more may start of a group that has no room. INT64_MAX: not before a claim has ended. */
-	int64_t next_start(const Group *group) const
+	/* Return when one more job of a group without room may start; INT64_MAX: not before a claim in progress has ended. */
+	int64_t next_start(Group *group) const
 	{
-		SmallRate starts = group->rate.starts;
 		int32_t limit = limit_ - group->rate.claiming;
-		return limit > 0 ? starts.less_than(limit, now_) : INT64_MAX;
+		return limit > 0 ? starts_of(group).less_than(limit, now_) : INT64_MAX;
 	}
 
-	/* The earliest time at which somebody may have a job that waits for the rate of its group. INT64_MAX: nobody waits. */
+	/* Return the earliest time at which a job that waits for the rate of its group may start; INT64_MAX: no job waits for time. */
 	int64_t next_time() const
 	{
+		if (!on())
+			return INT64_MAX;
 		const TreeNode *first = Tree::begin_node(&throttled_);
 		int64_t next = first == &throttled_ ? INT64_MAX : of(first)->rate.at;
 		return others_aside_ ? std::min(next, others_at_) : next;
@@ -73,11 +90,13 @@ public:
 
 	int timed() const { return timed_; }
 
-	/* More entries than that are not to be kept for their rate: a new one takes the place of one of them. */
-	void keep_at_most(int most) { most_timed_ = most; }
-	bool keeps_enough() const { return timed_ >= most_timed_; }
+	/* Return whether the group waits until one more job may start. */
+	bool throttles(const Group *group) const
+	{
+		return on() && group->rate.wait == GroupRate::kThrottled;
+	}
 
-	/* It is aside, and has no room because of its rate alone. */
+	/* Let the group wait until one more job may start. Its rate alone keeps rows back. */
 	void throttle(Group *group)
 	{
 		int64_t at = next_start(group);
@@ -88,13 +107,13 @@ public:
 			start_timing(group, GroupRate::kThrottled, at);
 	}
 
-	/* It is of no other use. False: of this neither. */
+	/* Let a group without a job in work wait until none of its starts counts. Return false if none counts now. */
 	bool keep(Group *group)
 	{
 		stop_timing(group);
-		if (!on() || group->rate.starts.started(now_) == 0)
+		if (!on() || starts_of(group).started(now_) == 0)
 			return false;
-		start_timing(group, GroupRate::kFading, group->rate.starts.less_than(1, now_));
+		start_timing(group, GroupRate::kFading, starts_of(group).less_than(1, now_));
 		return true;
 	}
 
@@ -106,45 +125,35 @@ public:
 		group->rate.wait = GroupRate::kNone;
 		timed_--;
 	}
-	void stop_fading(Group *group)
-	{
-		if (group->rate.wait == GroupRate::kFading)
-			stop_timing(group);
-	}
 
-	/* Those whose time has come, one after the other; not timed any more. NULL: none. */
+	/* End the wait of the next group whose time has come, and return the group; NULL: there is none. */
 	Group *take_due() { return take(&throttled_); }
 	Group *take_faded() { return take(&fading_); }
 
-	/* One of which little has to be known for long, and that does not run. Looks at some only. */
-	Group *first_to_give_up() const
+	/* Return the fading group whose wait ends first; NULL: there is none. */
+	Group *first_fading() const
 	{
-		static constexpr int kLooks = 64;
 		TreeNode *n = Tree::begin_node(&fading_);
-		if (n != &fading_)
-			return of(n);
-		n = Tree::begin_node(&throttled_);
-		for (int i = 0; i < kLooks && n != &throttled_; i++, n = Tree::next_node(n))
-			if (of(n)->running == 0)
-				return of(n);
-		return nullptr;
+		return n != &fading_ ? of(n) : nullptr;
 	}
 
 	/* ---- the others: groups without an entry ---- */
 
-	bool others_have_room() { return others_.started(now_) < limit_; }
+	int32_t others_room() { return on() ? std::max(limit_ - others_.started(now_), 0) : INT32_MAX; }
+	bool others_have_room() { return others_room() > 0; }
 	bool others_are_aside() const { return others_aside_; }
 	const Key &others_cursor() const { return others_cursor_; }
 	int64_t others_next_start() const { return others_aside_ ? others_at_ : INT64_MAX; }
 
-	/* A new entry. */
+	/* Initialize the rate of a new entry with the starts of the others. */
 	void begin(Group *group)
 	{
+		group->rate.rules = epoch_;
 		if (on())
 			group->rate.starts = others_;
 	}
 
-	/* A job of a group that has no entry has started. */
+	/* Note that a job of a group without an entry has started. */
 	void note_other()
 	{
 		if (on() && others_.started(now_) < INT32_MAX)
@@ -152,14 +161,14 @@ public:
 		time_others();
 	}
 
-	/* One of which that many have started has no entry any more. */
+	/* Merge the starts of a group that loses its entry. */
 	void add_to_others(const SmallRate &starts)
 	{
 		others_.cover(starts, now_);
 		time_others();
 	}
 
-	/* They have no room, and their rows from here on are to be read again when they have. */
+	/* Pass over the others, which have no room. Their rows from the cursor on are read again when they have room. */
 	void set_others_aside(const Key &cursor)
 	{
 		assert(!others_have_room());
@@ -168,7 +177,7 @@ public:
 		time_others();
 	}
 
-	/* If they have room: everything from this key on is to be read again. */
+	/* Return true if the others were passed over and have room now. All rows from *cursor on are then to be read again. */
 	bool others_may_go_on(Key *cursor)
 	{
 		if (!others_aside_ || !others_have_room())
@@ -179,41 +188,46 @@ public:
 	}
 	void end_others_aside() { others_aside_ = false; }
 
-	/* Nobody knows what has started before that time: as many as may, of each group. */
+	/* Note that starts up to `when` are unknown: each group counts as many starts as the limit allows, at that time. */
 	void assume_most(int64_t period, int64_t when)
 	{
 		others_.restart(period, when);
 		others_.note(limit_, when);
 	}
 
-	/* Visit what counts of the others, and add what has started of them before: core/rate.h. */
+	/* Call visit() for each part of the starts of the others that still count: RateOf::for_each_part(). */
 	template <typename Visit> void for_each_other_part(Visit visit)
 	{
 		others_.for_each_part(now_, visit);
 	}
+	/* Count n saved starts of the others, at the time `when`. */
 	void add_others(int32_t n, int64_t when)
 	{
 		others_.note(std::min(n, INT32_MAX - others_.started(when)), when);
 	}
 
-	/* Nothing has started. */
+	/* Note that no job of the others has started before `when`. */
 	void assume_none(int64_t period, int64_t when) { others_.restart(period, when); }
 
 	/* ---- other rules ---- */
 
-	/* A limit holds for what starts after it was set; what counts then is adjusted for each entry. */
+	/* Change the rules. A limit that the queue did not have before counts only later starts. */
 	void change(const GroupRules &old, const GroupRules &rules)
 	{
-		assert(!others_aside_);
+		others_aside_ = false;
 		limit_ = rules.rate;
-		adjust(&others_, old, rules);
-	}
-	void adjust(SmallRate *starts, const GroupRules &old, const GroupRules &rules) const
-	{
-		if (rules.rate > 0 && old.rate == 0)
-			starts->restart(rules.period, now_);
-		else if (rules.rate > 0 && rules.period != old.period)
-			starts->set_period(rules.period, now_);
+		if (!on() || (old.rate > 0 && rules.period == old.period))
+			return;
+		period_ = rules.period;
+		changed_at_ = now_;
+		epoch_++;
+		if (old.rate == 0)
+		{
+			since_none_ = epoch_;
+			others_.restart(period_, now_);
+		}
+		else
+			others_.set_period(period_, now_);
 	}
 
 private:
@@ -259,16 +273,19 @@ private:
 			others_at_ = others_.less_than(limit_, now_);
 	}
 
-	TreeNode throttled_; /* headers, the earliest first */
-	TreeNode fading_;
-	int32_t timed_; /* in either */
-	int32_t most_timed_;
-	int32_t limit_;
-	int64_t now_; /* monotonic */
-	SmallRate others_;
-	bool others_aside_;
-	Key others_cursor_;
-	int64_t others_at_; /* when they have room again */
+	TreeNode throttled_;  /* header of the tree of throttled groups, by the end of the wait */
+	TreeNode fading_;	  /* the same for fading groups */
+	int32_t timed_;		  /* number of groups in both trees */
+	int32_t limit_;		  /* most starts of a group in a period; 0: no limit */
+	int64_t period_;	  /* microseconds */
+	uint32_t epoch_;	  /* counts the changes of rules after which starts must be adjusted */
+	uint32_t since_none_; /* the last epoch that began without starts */
+	int64_t changed_at_;  /* begin of the present epoch */
+	int64_t now_;		  /* present time */
+	SmallRate others_;	  /* starts of each group without an entry */
+	bool others_aside_;	  /* the others are passed over */
+	Key others_cursor_;	  /* if others_aside_: memory may lack their rows from this key on */
+	int64_t others_at_;	  /* if others_aside_: when they have room again */
 };
 
 } // namespace pgq

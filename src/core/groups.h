@@ -1,232 +1,189 @@
 /*
- * Groups: which jobs of a queue are passed over because enough of their group are in work.
+ * The entries of the groups of one queue (core/group.h): how many jobs of each group are in work, and so which groups have room
+ * for one more job.
  *
- * A group that has been passed over is aside: from its cursor on its ready rows need not be in the window. When it has
- * room again it is pending: somebody probes it, that is, reads its next rows from the table. An entry is there while jobs
- * of the group run or it is aside; most groups have none.
+ * A group without room has an entry, or is one of the groups without an entry, which share a counter (group_rates.h). Memory drops
+ * a ready row of a group without room; the cursor of the group keeps the smallest dropped key. When the group has room again,
+ * ReadyJobs puts a marker at that key, or with fifo at the smallest key of all, since the key of the head is unknown. So a group
+ * with room whose jobs wait needs no memory except a marker.
  *
- * What a cursor goes by is a position: in a queue with fifo the job's id, since there only the first job of a group, its
- * head, may go out; otherwise the key.
- *
- * In a queue with fair a group whose jobs do not all fit into the window is aside from the first that does not, and
- * pending when it has none there. Groups that wait are probed in the order in which they came to, first those whose jobs
- * have the highest priority.
- *
- * A probe goes as a refill does: begin takes the cursor away (+infinity), the caller reads without any lock, finish puts
- * it back. What is filed meanwhile lowers `lowest`. One that does not finish is abandoned: the cursor goes back to its start.
- *
- * Pure and unlocked: part of the Schedule, whose owner holds the queue's lock around every call. Entries are given by the
- * owner, too: group_entries.h. Those that wait: waiting_groups.h.
+ * Spare entries come from the owner of the queue (give()), and go back to the owner (take_spare()). Pure and unlocked: part of
+ * ReadyJobs, which is used under the queue's lock.
  */
 #pragma once
 
-#include "core/waiting_groups.h"
-#include "core/window.h"
+#include "core/group_rates.h"
+
+#include <utility>
 
 namespace pgq {
 
-class Groups : public WaitingGroups
+class Groups
 {
 public:
-	/* No entries, and no spare ones. The window is the queue's. */
-	void init(const Window *window)
+	void init()
 	{
-		window_ = window;
-		GroupEntries::init();
+		size_ = spares_ = peak_ = busy_ = 0;
+		spare_ = nullptr;
 		reset({});
 	}
 
-	/* Those that there were are spare. */
-	void reset(const GroupRules &rules) { WaitingGroups::reset(rules); }
+	void reset(const GroupRules &rules)
+	{
+		assert(size_ == 0);
+		Tree::init_header(&by_id_);
+		rules_ = rules;
+		most_remembered_ = 0;
+		rates_.reset(rules);
+	}
+
+	const GroupRules &rules() const { return rules_; }
+	GroupRates &rates() { return rates_; }
+	const GroupRates &rates() const { return rates_; }
+	bool in_order(int64_t id) const { return rules_.in_order(id); }
 
 	/* ---- entries ---- */
 
-	/* The entry of that group, which may be new. NULL: there is no spare one. */
-	Group *enter(int64_t id)
-	{
-		Group *group = find(id);
-		if (group != nullptr)
-			rates_.stop_fading(group);
-		if (group != nullptr || (group = add(id)) == nullptr)
-			return group;
-		/* It was one of those. */
-		if (rates_.others_are_aside())
-			set_aside(group, rates_.others_cursor());
-		return group;
-	}
+	int size() const { return size_; }
+	int peak() const { return peak_; } /* greatest size since init() */
+	/* Return the number of entries of groups without a job in work. remember_at_most() sets its upper bound. */
+	int remembered() const { return size_ - busy_; }
+	void remember_at_most(int most) { most_remembered_ = most; }
+	int most_remembered() const { return most_remembered_; }
 
-	/*
-	 * The same, but if there is no spare one, one is given up that is known for its rate only, or waits for it. NULL: there
-	 * is none of those.
-	 */
-	Group *enter_instead(int64_t id)
+	int spares() const { return spares_; }
+	void give(Group *group)
 	{
-		Group *other = find(id) == nullptr ? rates_.first_to_give_up() : nullptr;
-		if (other == nullptr)
-			return enter(id);
-		SmallRate starts = other->rate.starts;
-		bool aside = other->aside;
-		Key cursor = others_position(other->cursor);
-		remove(other);
-		Group *group = enter(id);
-		rates_.add_to_others(starts);
-		if (aside)
-			rates_.set_others_aside(cursor);
-		return group;
+		group->by_id.parent = reinterpret_cast<TreeNode *>(spare_);
+		spare_ = group;
+		spares_++;
 	}
-
-	/* So many have started at that time, before it was known; none before that, if it has no entry. */
-	void add_starts(int64_t id, int32_t n, int64_t when)
+	Group *take_spare()
 	{
-		bool is_new = find(id) == nullptr;
-		Group *group = enter(id);
+		Group *group = spare_;
 		if (group == nullptr)
-			return rates_.add_others(n, when);
-		if (is_new)
-			group->rate.starts.restart(rules_.period, when);
-		group->rate.starts.note(std::min(n, INT32_MAX - group->rate.starts.started(when)), when);
-		leave_if_unused(group);
+			return nullptr;
+		spare_ = reinterpret_cast<Group *>(group->by_id.parent);
+		spares_--;
+		return group;
 	}
 
-	/* Is it of use any more? */
-	void leave_if_unused(Group *group)
+	const Group *find(int64_t id) const
 	{
-		if (group->running > 0 || group->aside || rates_.keep(group))
-			return;
-		remove(group);
+		if (size_ == 0 || id == 0)
+			return nullptr;
+		TreeNode *n = Tree::find(&by_id_, id, ById{});
+		return n == &by_id_ ? nullptr : of(n);
+	}
+	Group *find(int64_t id) { return const_cast<Group *>(std::as_const(*this).find(id)); }
+
+	/* Return the entry with the next greater id; NULL: there is none. */
+	const Group *next_after(int64_t id) const
+	{
+		TreeNode *n = Tree::upper_bound(&by_id_, id, ById{});
+		return n == &by_id_ ? nullptr : of(n);
 	}
 
-	/* Whatever was known of it. */
+	/* Return the number of jobs in work of all groups; claiming(): only of jobs that claims have not handed out yet. */
+	int64_t running() const
+	{
+		return sum([](const Group *group) { return group->running; });
+	}
+	int64_t claiming() const
+	{
+		return sum([](const Group *group) { return group->rate.claiming; });
+	}
+
+	template <typename Visit> void for_each(Visit visit)
+	{
+		for (TreeNode *n = Tree::begin_node(&by_id_), *next; n != &by_id_; n = next)
+		{
+			next = Tree::next_node(n);
+			visit(of(n));
+		}
+	}
+
+	void remove_first() { remove(of(Tree::begin_node(&by_id_))); }
+	/* Remove the entry from the group. The entry becomes a spare one. */
 	void remove(Group *group)
 	{
-		stop_being_aside(group);
-		erase(group);
+		rates_.stop_timing(group);
+		busy_ -= group->running > 0;
+		Tree::erase(&by_id_, &group->by_id);
+		size_--;
+		give(group);
 	}
 
-	/*
-	 * An entry that may be given up: aside, with room, and not waiting, but perhaps for its turn (fair). Looks at some only,
-	 * each time at others. NULL: none of those.
-	 */
-	Group *next_idle()
+	/* ---- room ---- */
+
+	/* Return how many more jobs of the group claims may take. */
+	int32_t room(int64_t id)
 	{
-		return next_that([this](Group *group) {
-			bool waits = group->pending && (!rules_.fair || in_order(group->id));
-			return group->aside && group->running == 0 && !waits && !group->probing && room(group);
-		});
+		if (Group *group = find(id))
+			return room(group);
+		return rules_.count() && id != 0 ? std::min(rules_.most(), rates_.others_room())
+										 : INT32_MAX;
 	}
-
-	/* ---- what the schedule asks ---- */
-
-	/* How many more of its jobs may be claimed. */
 	int32_t room(Group *group) const
 	{
-		if (group->id == 0)
-			return INT32_MAX;
 		return std::min(std::max(rules_.most() - group->running, 0), rates_.room(group));
 	}
 
-	/* Jobs of the group below this id have ended, or are filed when they come. */
-	int64_t floor_of(int64_t id) const
+	/* If the group has no room, lower its cursor to the key of the ready row, and return true: the row need not be kept. */
+	bool drop(const Hint &hint) { return drop(hint.group, hint.key); }
+	bool drop(int64_t id, const Key &key)
 	{
-		const Group *group = find_aside(id);
-		return group != nullptr && !group->probing ? group->floor : INT64_MIN;
-	}
-
-	/* Does the group's cursor cover it? */
-	bool cover(const Hint &hint) const
-	{
-		const Group *group = find_aside(hint.group);
-		if (group == nullptr)
-			return has_others_aside(hint.group) && !(hint.key < rates_.others_cursor());
-		return !(position_of(hint) < group->known());
-	}
-
-	/* ---- what becomes of a group ---- */
-
-	/* Rows from this position on are to be found by probes. */
-	void set_aside(Group *group, const Key &position)
-	{
-		if (!group->aside)
-		{
-			rates_.stop_fading(group);
-			group->aside = true;
-			group->cursor = position;
-			group->floor = INT64_MIN;
-		}
-		else
-			lower(group, position);
-		look_at_rate(group);
-	}
-
-	/* A row of a group that is aside has come, or is not in the window any more. False: its group's cursor covers it, for now. */
-	bool meet(Group *group, const Hint &hint)
-	{
-		Key position = position_of(hint);
-		lower_floor(group, hint.key.job_id);
-		raise_rank(group, hint.key.priority);
-		/* A probe that is under way may have read beyond it. */
-		if (!group->probing && !(position < group->cursor))
+		if (id == 0 || !rules_.count())
 			return false;
-		lower(group, position);
-		if (!group->probing && room(group))
-			become_pending(group);
+		Group *group = find(id);
+		if (group == nullptr && !rates_.others_have_room())
+			rates_.set_others_aside(rules_.fifo ? Key::lowest() : key);
+		if (group == nullptr)
+			return !rates_.others_have_room();
+		if (room(group) > 0)
+			return false;
+		group->cursor = std::min(group->cursor, key);
+		look_at_rate(group);
 		return true;
 	}
 
-	/* There is this row, due or not. */
-	void lower_floor(Group *group, int64_t job_id)
+	/*
+	 * Return whether the cursor of the row's group covers the row. With fifo, all rows of a group without room are covered: such a
+	 * group has a job in work, or is throttled. Changes nothing, since it is also called under a lock that several processes share.
+	 */
+	bool cover(const Hint &hint) const
 	{
-		if (job_id < group->floor)
-			group->floor = job_id;
+		const Group *group = find(hint.group);
+		if (group == nullptr)
+			return hint.group != 0 && rates_.others_are_aside() &&
+				   !(hint.key < rates_.others_cursor());
+		bool full = group->running >= rules_.most() || rates_.throttles(group);
+		return (in_order(group->id) && full) || !(hint.key < group->cursor);
 	}
 
-	/* There may be rows that are filed later than others that come after them. */
-	void forget_floors()
+	/* Count a lease. The group has an entry, or there is a spare one. claiming: a claim has not handed out the job yet. */
+	void occupy(int64_t id, bool claiming)
 	{
-		for_each([](Group *group) { group->floor = INT64_MIN; });
-	}
-
-	/* If it is aside and has room, it is to be probed. A probe that is under way may have read before. rank: see Group. */
-	void look_again(Group *group, int32_t rank = INT32_MAX)
-	{
-		if (group->probing)
-			group->again = true;
-		else if (!group->aside || !room(group))
-			look_at_rate(group);
-		else if (!has_candidate(group))
-			become_pending(group, rank);
-	}
-
-	/* claiming: by a claim, which has not handed it out yet. */
-	void occupy(Group *group, bool claiming)
-	{
+		Group *group = find(id);
+		group = group != nullptr ? group : add(id);
 		busy_ += group->running++ == 0;
 		group->rate.claiming += claiming;
+		look_at_rate(group);
 	}
-	void release(Group *group, bool claiming)
+
+	/* Stop counting a lease. Return the key from which on rows of the group are to be read now; +infinity: no rows. */
+	Key release(int64_t id, bool claiming)
 	{
-		assert(group->running > 0 && group->rate.claiming >= claiming);
+		Group *group = find(id);
+		assert(group != nullptr && group->running > 0 && group->rate.claiming >= claiming);
 		busy_ -= --group->running == 0;
 		group->rate.claiming -= claiming;
-		look_again(group);
-		leave_if_unused(group);
+		return look_again(group);
 	}
 
 	/* ---- rates ---- */
 
-	/* Groups whose time has come, some of them, are to be probed; those that are known for nothing any more are not known. */
-	void let_time_pass(int64_t now)
-	{
-		static constexpr int kAtOnce = 64;
-		rates_.pass(now);
-		Group *group;
-		for (int i = 0; i < kAtOnce && (group = rates_.take_due()) != nullptr; i++)
-			look_again(group);
-		for (int i = 0; i < kAtOnce && (group = rates_.take_faded()) != nullptr; i++)
-			leave_if_unused(group);
-	}
-
-	/* A job of it is handed out; counted: it is one of those that claims have. */
+	/* Note that a job of the group is handed out. counted: the entry counts its lease, until now as claiming. */
 	void note_start(int64_t id, bool counted)
 	{
 		Group *group = find(id);
@@ -235,136 +192,146 @@ public:
 		group->rate.claiming -= counted;
 		if (!rates_.on())
 			return;
-		group->rate.starts.note(1, rates_.now());
+		rates_.starts_of(group).note(1, rates_.now());
 		look_at_rate(group);
 	}
 
-	/* ---- probes ---- */
-
-	/* Begin to probe the most urgent ones. Returns how many. */
-	int begin_probes(Probe *probes, int most)
-	{
-		int n = 0;
-		assert(probing() == 0);
-		while (n < most && any_pending())
-		{
-			Group *group = first_pending();
-			if (!room(group))
-			{
-				wait_no_more(group);
-				look_at_rate(group);
-				continue;
-			}
-			begin_probe(group);
-			probes[n++] = {group->id, group->start, group->floor, room_of(group)};
-			group->floor = INT64_MAX;
-		}
-		return n;
-	}
-
-	/*
-	 * next: the first position that was not looked at. head, in a fifo queue: the job that is the first of the group, if
-	 * there is one. The rows that were found are filed after this. NULL: the group has been given up meanwhile.
-	 */
-	Group *finish_probe(int64_t id, const Key &next, int64_t head)
+	/* Count n saved starts at `when`. A new entry counts no other starts. If no entry can be added, the others count the starts. */
+	void add_starts(int64_t id, int32_t n, int64_t when)
 	{
 		Group *group = find(id);
-		if (group == nullptr || !group->probing)
-			return nullptr;
-		end_probe(group, next);
-		lower_floor(group, head);
-		if (group->lowest < next || group->again)
-			look_again(group);
-		else
-			look_at_rate(group);
-		return group;
+		if (group == nullptr && (spares_ == 0 || remembered() >= most_remembered_))
+			return rates_.add_others(n, when);
+		if (group == nullptr)
+		{
+			group = add(id);
+			group->rate.starts.restart(rules_.period, when);
+		}
+		SmallRate &starts = rates_.starts_of(group);
+		starts.note(std::min(n, INT32_MAX - starts.started(when)), when);
+		(void) look_again(group);
 	}
 
-	/* All that are under way: nothing is known. */
-	void abandon_probes()
+	/* End waits that are over. Call found(id, from) for each group with room now: rows from the key `from` on are to be read. */
+	template <typename Found> void let_time_pass(int64_t now, Found found)
 	{
-		for_each_probing([&](Group *group) {
-			end_probe(group, group->start);
-			group->floor = INT64_MIN;
-			look_again(group);
-		});
+		static constexpr int kAtOnce = 64;
+		rates_.pass(now);
+		Group *group;
+		for (int i = 0; i < kAtOnce && (group = rates_.take_due()) != nullptr; i++)
+		{
+			int64_t id = group->id;
+			if (Key from = look_again(group); !(from == Key::highest()))
+				found(id, from);
+		}
+		for (int i = 0; i < kAtOnce && (group = rates_.take_faded()) != nullptr; i++)
+			(void) look_again(group);
 	}
 
-	/* Its rows are all to be met as others are. */
-	void end_aside(Group *group)
-	{
-		stop_being_aside(group);
-		leave_if_unused(group);
-	}
-
-	/* All rows are read again. */
-	void end_all_aside()
-	{
-		for_each([&](Group *group) { end_aside(group); });
-		rates_.end_others_aside();
-	}
-
-	/* What was aside by the old ones is not any more. */
+	/* Change the rules; the caller has all rows read again. The entries stay: a superfluous cursor only costs a visit. */
 	void change_rules(const GroupRules &rules, int64_t now)
 	{
-		GroupRules old = rules_;
 		rates_.pass(now);
-		end_all_aside();
+		rates_.change(rules_, rules);
 		rules_ = rules;
-		rates_.change(old, rules);
-		for_each([&](Group *group) {
-			rates_.adjust(&group->rate.starts, old, rules);
-			leave_if_unused(group);
-		});
 	}
 
 private:
-	/* In a queue with fair: may jobs of it go out before those that it is aside for? Then there is no hurry. */
-	bool has_candidate(const Group *group) const
+	static Group *of(const TreeNode *n)
 	{
-		return rules_.fair && !in_order(group->id) &&
-			   window_->holds(group->cursor.priority, group->id);
+		return container_of<Group>(const_cast<TreeNode *>(n), offsetof(Group, by_id));
 	}
 
-	/* How many rows are wanted. In a queue with fair those that wait share the window. */
-	int32_t room_of(Group *group) const
+	struct ById
 	{
-		if (!rules_.fair)
-			return room(group);
-		uint32_t groups = window_->groups() + static_cast<uint32_t>(waiting_count()) + 1;
-		return std::min(room(group), static_cast<int32_t>(window_->capacity() / groups) + 1);
+		static int64_t get(int64_t id) { return id; }
+		static int64_t get(const TreeNode *n) { return of(n)->id; }
+		template <typename A, typename B> bool operator()(A a, B b) const
+		{
+			return get(a) < get(b);
+		}
+	};
+
+	template <typename Of> int64_t sum(Of number_of) const
+	{
+		int64_t n = 0;
+		for (TreeNode *e = Tree::begin_node(&by_id_); e != &by_id_; e = Tree::next_node(e))
+			n += number_of(of(e));
+		return n;
 	}
 
-	void stop_being_aside(Group *group)
+	Group *add(int64_t id)
 	{
-		wait_no_more(group);
-		rates_.stop_timing(group);
-		group->aside = false;
+		Group *group = take_spare();
+		assert(group != nullptr);
+		*group = {};
+		group->id = id;
+		/* Until now the cursor of the others has covered the rows of the group. */
+		group->cursor = rates_.others_are_aside() ? rates_.others_cursor() : Key::highest();
+		rates_.begin(group);
+		Tree::insert_commit_data position;
+		Tree::insert_unique_check(&by_id_, id, ById{}, position);
+		Tree::insert_unique_commit(&by_id_, &group->by_id, position);
+		if (++size_ > peak_)
+			peak_ = size_;
+		return group;
 	}
 
-	void become_pending(Group *group, int32_t rank = INT32_MAX)
+	/* If the group has room, clear its cursor, and return the key from which on rows are to be read. Otherwise return +infinity. */
+	Key look_again(Group *group)
 	{
-		raise_rank(group, rank);
-		if (group->pending)
+		bool open = room(group) > 0;
+		Key from = !open ? Key::highest() : in_order(group->id) ? Key::lowest() : group->cursor;
+		if (open)
+			group->cursor = Key::highest();
+		look_at_rate(group);
+		if (group->running == 0)
+			leave(group);
+		return from;
+	}
+
+	/* Remove the entry of a group without a job in work, unless the group is throttled, or its starts still count. */
+	void leave(Group *group)
+	{
+		bool waits = group->rate.wait == GroupRate::kThrottled;
+		if (!waits && !rates_.keep(group))
+			return remove(group);
+		if (remembered() <= most_remembered_)
 			return;
-		rates_.stop_timing(group);
-		wait_for_probe(group, rank);
+		Group *fading = rates_.first_fading();
+		merge_into_others(fading != nullptr ? fading : group);
 	}
 
-	/* Is it aside for nothing but its rate? Then time will tell. */
+	void merge_into_others(Group *group)
+	{
+		SmallRate starts = rates_.starts_of(group);
+		bool waits = group->rate.wait == GroupRate::kThrottled;
+		Key cursor = rules_.fifo ? Key::lowest() : group->cursor;
+		remove(group);
+		rates_.add_to_others(starts);
+		if (waits)
+			rates_.set_others_aside(cursor);
+	}
+
+	/* Throttle the group if it may have dropped rows that only its rate keeps back. Otherwise end its wait. */
 	void look_at_rate(Group *group)
 	{
-		if (!rates_.on() || !group->aside)
-			return;
-		bool waits = !group->pending && !group->probing && group->running < rules_.most() &&
-					 rates_.room(group) == 0;
-		if (waits)
+		bool waits = in_order(group->id) || !(group->cursor == Key::highest());
+		if (rates_.on() && waits && group->running < rules_.most() && rates_.room(group) == 0)
 			rates_.throttle(group);
 		else
 			rates_.stop_timing(group);
 	}
 
-	const Window *window_;
+	GroupRules rules_;
+	GroupRates rates_;
+	TreeNode by_id_; /* header of the tree of entries, by id */
+	int32_t size_;
+	int32_t busy_; /* number of entries of groups with jobs in work */
+	int32_t peak_;
+	int32_t most_remembered_; /* upper bound of remembered() */
+	int32_t spares_;
+	Group *spare_; /* list of spare entries */
 };
 
 } // namespace pgq

@@ -67,7 +67,9 @@ struct Hint
 	Key key;
 	Place place;
 	bool delayed;
-	bool in_turn;  /* the window orders the hint by turns of groups (queue with fair; window.h) */
+	/* true: a marker, not a job. Memory may lack rows of the group from this key on (window.h) */
+	bool marker;
+	bool visited;  /* only in a marker: a process has begun to read these rows */
 	int64_t group; /* group_id of the row; 0: the row has no group */
 
 	constexpr TimerKey timer_key() const { return {key.run_at, key.job_id}; }
@@ -76,14 +78,15 @@ struct Hint
 struct ByKey
 {
 	/*
-	 * Hints of one job with different groups are different: after the group of a row was changed,
-	 * the row has two hints for a while, and the group of one of them may be passed over.
+	 * A marker is less than the hint of the job with the same key. Hints of one job with different
+	 * groups are different: after the group of a row was changed, the row has two hints for a while,
+	 * and only one of them may be dropped because its group has no room.
 	 */
 	static constexpr bool less(const Hint &a, const Hint &b)
 	{
-		if (a.in_turn && a.key.priority == b.key.priority && a.group != b.group)
-			return a.group < b.group;
-		return a.key == b.key ? a.group < b.group : a.key < b.key;
+		if (!(a.key == b.key))
+			return a.key < b.key;
+		return a.marker != b.marker ? a.marker : a.group < b.group;
 	}
 };
 

@@ -99,14 +99,15 @@ public:
 		return n == Tree::begin_node(&header_) ? nullptr : value_or_null(Tree::prev_node(n));
 	}
 
-	/* Return how many values are less than `value`, but at most `most`. */
-	uint32_t count_before(const T &value, uint32_t most) const
+	/* Return for how many values less than `value` counts() is true, but at most `most`. */
+	template <typename Counts>
+	uint32_t count_before(const T &value, uint32_t most, Counts counts) const
 	{
 		uint32_t n = 0;
 		for (auto node = Tree::begin_node(&header_);
 			 node != &header_ && n < most && Order::less(value_of(node), value);
 			 node = Tree::next_node(node))
-			n++;
+			n += counts(value_of(node));
 		return n;
 	}
 

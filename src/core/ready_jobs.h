@@ -1,18 +1,25 @@
 /*
- * The ready jobs of one queue: window, cursor, and the groups that are passed over. A part of the Schedule, which says
- * what is ready and what all this must hold.
+ * The ready jobs of one queue: the groups, and a window with a cursor, or instead turns in a queue with fair. Part of Schedule,
+ * which says when a job is ready, and states the invariant.
  *
- * In a queue with fair the window has jobs of as many groups as it can. A job may go out if those of a higher priority
- * are known, and of its own priority those of all groups, or so many that they fill half of the window. So a sweep of
- * the refills goes on, beyond jobs of groups that are aside, until it has found that many, or the last row. What it
- * leaves behind without a group being aside for it (there was no entry) waits for another one: the sweep does not go
- * back but for a higher priority, or groups that come late would never have their turn.
+ * A claim asks these functions in turn, and does what the first true answer demands (protocol: claims-make-progress):
  *
- * Pure and unlocked.
+ *   poppable               the next hint is a job: pop it; it goes out, or is dropped because its group has no room
+ *   wants_visit            the next hint is a marker: visit the group, that is, read its rows
+ *   wants_step             (fair) groups may lack runs that would come first: make a step of the lap, which reads their rows
+ *   wants_window_refill    (without fair) the window may lack rows that would come first: refill the window
+ *   exhausted              no job is ready: end the claim
+ *
+ * Each action makes progress. Without fair, a refill or a visit raises the smallest key of the rows that memory may lack, or puts
+ * jobs before it; with fair, a step visits groups or lowers the priority of the lap. A dropped job waits for room in its group.
+ *
+ * Pure and unlocked: the queue's lock is held around every call.
  */
 #pragma once
 
 #include "core/groups.h"
+#include "core/heads.h"
+#include "core/turns.h"
 #include "core/window.h"
 
 #include <utility>
@@ -22,428 +29,344 @@ namespace pgq {
 class ReadyJobs
 {
 public:
-	using Window = pgq::Window;
+	/* Memory for one node, with fair or without. */
+	union Node
+	{
+		Window::Node by_key;
+		Turns::Node in_turn;
+	};
+	/* Return how many nodes the owner provides: those of the jobs, and behind them the memory of heads_. */
+	static constexpr uint32_t nodes(uint32_t capacity)
+	{
+		uint64_t bytes = uint64_t{capacity} * sizeof(Heads::Slot);
+		return Turns::nodes(capacity) +
+			   static_cast<uint32_t>((bytes + sizeof(Node) - 1) / sizeof(Node));
+	}
 
 	const Window &window() const { return window_; }
+	const Turns &turns() const { return turns_; }
 	const Key &cursor() const { return cursor_; }
-	bool window_refill_active() const { return window_refill_.active; }
-	bool ready_beyond_window() const
-	{
-		return window_refill_.active || !(cursor_ == Key::highest());
-	}
+	const Heads &heads() const { return heads_; }
+	bool visiting() const { return visiting_; }
+	const Groups &groups() const { return groups_; }
+	Groups &groups() { return groups_; }
+	const GroupRules &rules() const { return groups_.rules(); }
+	uint32_t size() const { return fair() ? turns_.size() : window_.size(); }
+	uint32_t peak() const { return std::max(window_.peak(), turns_.peak()); }
 
-	/* A refill is worth while: nothing can be popped although rows may be there. */
+	/* ---- what a claim asks ---- */
+
+	bool window_refill_active() const { return window_refill_.active; }
+
+	/* Return whether a refill is useful: a claim needs it, or the window is half empty. */
 	bool wants_window_refill() const
 	{
-		if (window_refill_.active || cursor_ == Key::highest())
+		return !fair() && !window_refill_.active && !(cursor_ == Key::highest()) &&
+			   (window_.size() <= window_.capacity() / 2 || cursor_ < window_.first().key);
+	}
+	bool wants_step() const
+	{
+		return fair() && !turns_.lap().reading() && turns_.what_is_next() == Turns::Next::kStep;
+	}
+
+	bool wants_visit() const
+	{
+		if (visiting_)
 			return false;
-		return window_.size() <= window_.capacity() / 2 ||
-			   (fair() ? comes_before_turns() : cursor_ < window_.first());
+		return fair() ? turns_.what_is_next() == Turns::Next::kVisit
+					  : !window_.empty() && window_.first().marker && !comes_before_window();
 	}
 
-	/* ---- groups: of a queue that has rules for them ---- */
-
-	enum class Admission : uint8_t
+	/* Remove markers of groups without room from the front of the window. Call this before poppable() and wants_visit(). */
+	void clear_way()
 	{
-		kGo,
-		kPassedOver, /* its group has no room, or knows a job that comes first */
-		kNoEntry,	 /* there is none for its group: the hint is to be filed again */
-	};
-
-	/* May the job whose hint was just popped go out? If so, its lease is taken or not: took, or left. */
-	Admission admit(const Hint &hint)
-	{
-		if (groups_.hold_back(hint))
-			return Admission::kPassedOver;
-		bool counts = groups_.rules().count() && hint.group != 0;
-		Group *group = counts ? enter_to_run(hint.group) : groups_.find(hint.group);
-		if (group == nullptr)
-			return counts ? Admission::kNoEntry : Admission::kGo;
-		Key position = groups_.position_of(hint);
-		if (!groups_.room(group))
-		{
-			groups_.set_aside(group, position);
-			return Admission::kPassedOver;
-		}
-		if (group->aside && !(position < group->known()))
-		{
-			groups_.look_again(group);
-			return Admission::kPassedOver;
-		}
-		return Admission::kGo;
+		static constexpr int kAtOnce = 64;
+		for (int i = 0; i < kAtOnce && !fair() && !window_.empty() && window_.first().marker; i++)
+			if (!pass_full(window_.first()))
+				break;
 	}
 
-	/* The group has a job more in work. In a queue with fifo all others wait for it. */
+	/* ---- groups ---- */
+
+	/* Return whether the popped job may go out. If so, the caller tries to take its lease, and calls took() or left(). */
+	bool admit(const Hint &hint)
+	{
+		return !rules().count() || !(groups_.drop(hint) || hides(hint));
+	}
+
+	/* Count the lease of the job in its group. claiming: the job was not handed out yet. */
 	void took(const Hint &hint, bool claiming = true)
 	{
-		Group *group = groups_.find(hint.group);
-		if (group == nullptr)
+		groups_.occupy(hint.group, claiming);
+		if (!fair() || groups_.room(hint.group) > 0)
 			return;
-		if (groups_.rules().count() && hint.group != 0)
-			groups_.occupy(group, claiming);
-		if (groups_.in_order(hint.group))
-			groups_.set_aside(group, after(hint));
-		groups_.look_again(group);
-	}
-	void left(const Hint &hint)
-	{
-		if (Group *group = groups_.find(hint.group))
-		{
-			groups_.look_again(group);
-			groups_.leave_if_unused(group);
-		}
+		Key from = turns_.drop(hint.group);
+		if (!(from == Key::highest()))
+			(void) groups_.drop(hint.group, from);
 	}
 
-	/* The same for a job that is in work already. False: there is no entry. */
-	bool count_running(const Hint &hint, bool claiming = false)
-	{
-		Group *group = enter_to_run(hint.group);
-		if (group != nullptr)
-			took(hint, claiming);
-		return group != nullptr;
-	}
+	/* Note that the lease of the popped job was not taken. */
+	void left(const Hint &hint) { look_at_group(hint.group); }
 
-	/* A job of the group is not in work any more. Those with this hint, or before it, may be to do. */
+	/* Stop counting a lease in the group. */
 	void release_group(int64_t id, bool claiming = false)
 	{
-		if (Group *group = groups_.find(id))
-			groups_.release(group, claiming);
+		if (Key from = groups_.release(id, claiming); !(from == Key::highest()))
+			look_from(id, from);
 	}
 
-	/* A job that was handed out has ended. If too many groups wait, one loses its entry (protocol: short-claims-end). */
-	void let_fewer_wait()
-	{
-		if (!fair() && groups_.has_too_many_aside() && !give_up_idle())
-			(void) give_up_pending();
-	}
-
-	/* It was in its group's way, or is: not the first one of a queue with fifo. */
-	void pass_over(const Hint &hint)
-	{
-		if (Group *group = groups_.find(hint.group))
-			groups_.set_aside(group, groups_.position_of(hint));
-	}
-
-	/* A row of the group is gone. Whatever it was, in a queue with fifo another one may be the first now. */
+	/* Note that a row of the group is gone or has changed. In a queue with fifo the group may have another head now. */
 	void look_at_group(int64_t id)
 	{
-		if (groups_.has_others_aside(id))
+		if (!rules().in_order(id))
 			return;
-		bool in_order = groups_.in_order(id);
-		Group *group = in_order ? enter_group(id) : groups_.find(id);
-		if (group == nullptr && in_order)
-			lower_cursor(Key::lowest());
-		if (group != nullptr && in_order && !group->aside)
-			groups_.set_aside(group, Key::lowest());
-		if (group != nullptr)
-			groups_.look_again(group);
+		heads_.doubt(id);
+		if (groups_.room(id) > 0)
+			look_from(id, Key::lowest());
 	}
 
-	/* To be asked if nothing can be popped: is there a group to probe? In a queue with fair, sweep and groups take turns. */
-	bool wants_probes() const
+	/* Return the job_id from which on the head of the group is to be looked for: Heads::floor_of(). */
+	int64_t floor_of(int64_t group) const
 	{
-		return groups_.any_pending() && groups_.probing() == 0 &&
-			   !(fair() && sweep_is_next_ && wants_window_refill());
+		return rules().in_order(group) ? heads_.floor_of(group) : INT64_MIN;
 	}
 
-	int begin_probes(Probe *probes, int most)
-	{
-		sweep_is_next_ = true;
-		return groups_.begin_probes(probes, most);
-	}
+	/* Return how many new markers were put since the last call. Each may lead to a job, so a waiter is to be woken. */
+	uint32_t take_news() { return std::exchange(news_, 0); }
 
-	void abandon_probes() { groups_.abandon_probes(); }
-
-	/* Everything is to be read again. */
 	void change_group_rules(const GroupRules &rules, int64_t now)
 	{
-		bool turns = rules.fair != fair();
 		groups_.change_rules(rules, now);
-		if (turns)
-			window_.reset(rules.fair);
-		lower_cursor(Key::lowest());
+		read_all_again();
 	}
 
-	/* On the monotonic clock. Groups may have room by that. True: more rows are to be read by it. */
+	/* Give room to groups whose rate allows starts at the monotonic time `now`. Return whether the cursor was lowered by that. */
 	bool let_time_pass(int64_t now)
 	{
 		Key from;
-		groups_.let_time_pass(now);
+		groups_.let_time_pass(now, [this](int64_t id, const Key &key) { look_from(id, key); });
 		if (!groups_.rates().others_may_go_on(&from))
 			return false;
 		lower_cursor(from);
 		return true;
 	}
 
-	/* In a queue with fair: from here on rows are left for the next sweep; +infinity: none. */
-	const Key &left_behind() const { return left_behind_; }
-	bool crowded() const { return crowded_; }
-	bool sweep_is_next() const { return sweep_is_next_; }
+	/* ---- visits ---- */
 
-	Groups &groups() { return groups_; }
-	const Groups &groups() const { return groups_; }
+	/* Begin visits of the first markers, at most `most` of them. Return their number. */
+	int begin_visits(Visit *visits, int most)
+	{
+		visiting_ = true;
+		int n = fair() ? turns_.begin_visits(visits, most, rules().fifo)
+					   : begin_visits_in_window(visits, most);
+		for (Visit *visit = visits; visit < visits + n; visit++)
+		{
+			visit->room = std::min(visit->room, groups_.room(visit->group));
+			if (rules().in_order(visit->group))
+				visit->floor = heads_.begin_visit(visit->group);
+		}
+		return n;
+	}
+	void end_visits() { visiting_ = false; }
+
+	LapStep begin_step() { return turns_.begin_step(); }
+	void end_step() { turns_.end_step(); }
+	bool look_at_step(LapStep *step, int64_t highest) { return turns_.look_at_step(step, highest); }
+	void take_rest(const LapStep &step) { turns_.take_rest(step); }
 
 protected:
-	void init(Window::Node *window, uint32_t window_size)
+	void init(Node *storage, uint32_t capacity)
 	{
-		window_.init(window, window_size);
-		groups_.init(&window_);
+		window_.init(&storage->by_key, capacity);
+		turns_.init(&storage->in_turn, capacity);
+		groups_.init();
+		heads_.init(reinterpret_cast<Heads::Slot *>(storage + Turns::nodes(capacity)), capacity);
 	}
+
 	void reset(const GroupRules &rules)
 	{
 		groups_.reset(rules);
-		window_.reset(rules.fair);
-		cursor_ = Key::lowest();
-		left_behind_ = Key::highest();
-		crowded_ = sweep_is_next_ = false;
+		turns_.reset();
 		window_refill_.active = false;
+		visiting_ = false;
+		news_ = 0;
+		forget_all();
 	}
 
-	bool fair() const { return groups_.rules().fair; }
+	bool fair() const { return rules().fair; }
 
-	/* Rows from this key on are not in memory, perhaps. */
+	bool has_next() const
+	{
+		if (fair())
+			return turns_.poppable();
+		return !window_.empty() && !window_.first().marker && !comes_before_window();
+	}
+	bool knows_all() const
+	{
+		if (fair())
+			return turns_.all_known();
+		return window_.empty() && !window_refill_.active && cursor_ == Key::highest();
+	}
+
+	Hint pop_next() { return fair() ? turns_.pop() : window_.pop(); }
+
+	/* Note that memory may lack rows from this key on. */
 	void lower_cursor(const Key &key)
 	{
-		if (!fair() || window_refill_.active || cursor_ == Key::highest() ||
-			key.priority > cursor_.priority)
+		if (!fair())
 			lower(window_refill_, cursor_, key);
-		else if (key < cursor_)
-			leave_behind(key);
+		else if (!(key == Key::highest()))
+			turns_.doubt(key);
+		if (rules().fifo)
+			heads_.forget();
 	}
 
-	/* May rows with this key be there that are not in memory? */
+	/* Return whether the window may lack a row with this key. */
 	bool is_beyond_window(const Key &key) const
 	{
-		return !(key < known_to(window_refill_, cursor_)) || !(key < left_behind_);
+		return !(key < known_to(window_refill_, cursor_));
 	}
 
-	Key begin_sweep()
-	{
-		sweep_is_next_ = false;
-		crowded_ &= window_.size() > window_.capacity() / 2;
-		return begin_refill(window_refill_, cursor_);
-	}
+	Key begin_sweep() { return begin_refill(window_refill_, cursor_); }
+	void finish_sweep(const Key &end) { finish_refill(window_refill_, cursor_, end); }
 
-	/* end: the first key that was not merged. What is behind is the next sweep's. */
-	void finish_sweep(const Key &end)
-	{
-		if (fair())
-		{
-			if (window_refill_.lowest < end)
-				leave_behind(window_refill_.lowest);
-			window_refill_.lowest = end;
-		}
-		finish_refill(window_refill_, cursor_, end);
-		begin_another_sweep();
-	}
-
-	/* Of a rewind: those that were due are not, perhaps. */
 	void read_all_again()
 	{
-		window_.clear();
-		groups_.end_all_aside();
-		lower_cursor(Key::lowest());
+		groups_.rates().end_others_aside();
+		forget_all();
 	}
 
-	/* Is something to be read before the first of the window may go out? */
-	bool comes_before_window() const
-	{
-		if (fair())
-			return comes_before_turns() || groups_wait_for_turns();
-		const Key &first = window_.first();
-		bool rows =
-			window_refill_.active ? !(first < known_to(window_refill_, cursor_)) : cursor_ < first;
-		return rows || groups_.block(first);
-	}
-
-	Hint pop_window()
-	{
-		groups_.note_pop();
-		return window_.pop();
-	}
-
-	/* False: it waits for its group. */
+	/* Insert a ready row. Return false if the row has to wait for its group. */
 	bool insert_ready(const Hint &hint)
 	{
-		Group *group = groups_.find_aside(hint.group);
-		if (group != nullptr && !is_candidate(group, hint))
-			return groups_.meet(group, hint);
-		if (groups_.meet_others(hint))
+		if (rules().count() && (groups_.drop(hint) || hides(hint)))
 			return false;
-		insert_in_window(hint);
+		keep(hint);
 		return true;
 	}
-
-	void insert_in_window(const Hint &hint)
+	void keep(const Hint &hint)
 	{
-		if (hint.key < cursor_)
-			window_.insert(hint, [this](const Hint &h) { leave_out(h); });
+		if (fair())
+			turns_.insert(hint, rules().in_order(hint.group));
+		else if (hint.key < cursor_)
+			window_.insert(hint, [this](const Hint &h) { lower(window_refill_, cursor_, h.key); });
 	}
 
-	/*
-	 * A probe has ended. The candidates that it has found are filed by file, which says whether one is ready.
-	 * rows: of the group, from where the probe began, in its order, but those that are leased; as many as there is room.
-	 * next: the first position that was not looked at. head: see Groups.
-	 */
-	template <typename File>
-	void finish_probe(int64_t id, const Hint *rows, int n, const Key &next, int64_t head, File file)
+	/* Note that a row with this hint was filed, due or not. */
+	void note_row(const Hint &hint)
 	{
-		Group *group = groups_.finish_probe(id, next, head);
-		if (group == nullptr)
+		if (rules().in_order(hint.group))
+			heads_.note(hint);
+	}
+
+	/* End a visit: Schedule::finish_visit(). All rows are due. */
+	void finish_visit(const Visit &visit, const Hint *jobs, int n, const Key &next, int64_t head)
+	{
+		int64_t group = visit.group;
+		bool in_order = rules().in_order(group);
+		bool current = fair() ? turns_.is_visited(group) : window_.end_visit(group, visit.from);
+		if (!current)
 			return;
-		bool found = false;
-		for (int i = 0; i < n; i++)
+		if (in_order)
+			heads_.end_visit(group, head);
+		if (fair() && groups_.drop(group, visit.from))
 		{
-			/* For what did not fit its entry may have been given up: then all are met as others are. */
-			group = groups_.find_aside(id);
-			if (group == nullptr || groups_.position_of(rows[i]) < group->cursor)
-				found |= file(rows[i]);
-		}
-		if ((group = groups_.find_aside(id)) == nullptr)
+			Key from = turns_.drop(group);
+			if (!(from == Key::highest()))
+				(void) groups_.drop(group, from);
 			return;
-		if (group->cursor == Key::highest() || has_caught_up(group))
-			groups_.end_aside(group);
-		else if (!groups_.in_order(id) && (fair() || !found))
-			groups_.look_again(group);
+		}
+		if (fair())
+			return turns_.end_visit(group, jobs, n, next, in_order);
+		for (int i = 0; i < n; i++)
+			keep(jobs[i]);
+		if (!(next == Key::highest()) && !groups_.drop(group, next))
+			keep(Window::marker_of(group, next));
 	}
 
-	Window window_; /* W */
+	/* Take over a group that a step has read: Schedule::take_group(). All rows are due. */
+	bool take_group(const LapStep &step, int64_t group, const Hint *jobs, int n, const Key &next)
+	{
+		bool full = groups_.drop(group, n > 0 ? jobs[0].key : next);
+		return turns_.take_group(step, group, !full, jobs, n, next);
+	}
+
+	/* Without fair: return whether memory has left the row out because of the known head or a marker of its group. */
+	bool is_behind_known(const Hint &hint) const
+	{
+		return rules().any() && (hides(hint) || window_.covers(hint));
+	}
+
+	bool covered_by_group(const Hint &hint) const
+	{
+		if (groups_.cover(hint))
+			return true;
+		if (!fair())
+			return is_behind_known(hint);
+		return hides(hint) || turns_.covers(hint, rules().in_order(hint.group));
+	}
+
+	Window window_; /* W; used only without fair */
 	Key cursor_;	/* C */
 	Refill<Key> window_refill_;
-	/* Of a queue with fair: */
-	Key left_behind_; /* of rows before the cursor from here on some are not in memory; +infinity: all are */
-	bool crowded_; /* rows were left behind since the window was half empty */
-	bool sweep_is_next_;
+	Turns turns_; /* used only with fair */
 	Groups groups_;
 
 private:
-	/* Rows before the next one, or so few groups of its priority that there is room for more? */
-	bool comes_before_turns() const
+	void forget_all()
 	{
-		const Key &known = known_to(window_refill_, cursor_);
-		if (known == Key::highest())
-			return false;
-		if (known.priority != window_.priority())
-			return known.priority > window_.priority();
-		return !crowded_ && (window_.wants_groups() || !(window_.next().key < known));
+		heads_.forget();
+		window_.clear();
+		lower(window_refill_, cursor_, Key::lowest());
+		if (!window_refill_.active)
+			cursor_ = Key::lowest();
+		turns_.clear();
 	}
 
-	/* So many pops a group waits, if there are many others. */
-	int64_t patience() const { return window_.capacity() / 2 + 1; }
-
-	bool groups_wait_for_turns() const
+	/* Return whether the window may lack rows before its first. A row exactly at the cursor belongs to the same job. */
+	bool comes_before_window() const
 	{
-		return groups_.wait(window_.priority(), window_.wants_groups() ? 0 : patience());
+		const Key &first = window_.first().key;
+		return window_refill_.active ? !(first < known_to(window_refill_, cursor_))
+									 : cursor_ < first;
 	}
 
-	/* Of a group that is aside: is the window the place for it? */
-	bool is_candidate(const Group *group, const Hint &hint) const
+	bool hides(const Hint &hint) const { return rules().in_order(hint.group) && heads_.hide(hint); }
+
+	/* Put a marker: the group has room, and memory may lack its rows from this key on. */
+	void look_from(int64_t id, const Key &from)
 	{
-		return fair() && !groups_.in_order(hint.group) && !group->probing &&
-			   hint.key < group->cursor;
+		news_ += fair() ? !turns_.is_marked(id, from) : !window_.is_marked(id, from);
+		heads_.doubt(id);
+		fair() ? turns_.mark(id, from) : keep(Window::marker_of(id, from));
 	}
 
-	/* Of a queue with fifo: has a probe found it? */
-	bool is_known_head(const Group *group, const Hint &hint) const
+	int begin_visits_in_window(Visit *visits, int most)
 	{
-		return groups_.in_order(hint.group) && group->aside &&
-			   groups_.position_of(hint) < group->cursor;
+		int n = 0;
+		window_.for_first_markers([&](const Hint &marker) {
+			if (n < most && !pass_full(marker))
+			{
+				visits[n++] = {
+					.group = marker.group, .from = marker.key, .floor = 0, .room = INT32_MAX};
+				window_.begin_visit(marker);
+			}
+		});
+		return n;
 	}
 
-	/* It does not fit into the window: a cursor is pulled back to it. */
-	void leave_out(const Hint &hint)
+	/* If the group of a marker has no room, hand the marker's key to the cursor of the group. Return whether that was done. */
+	bool pass_full(const Hint &marker)
 	{
-		Group *group = fair() ? enter_aside(hint.group) : groups_.find_aside(hint.group);
-		if (group != nullptr && fair())
-		{
-			bool known = is_known_head(group, hint);
-			bool found_by_probe = known && !group->pending && after(hint) == group->cursor;
-			if (found_by_probe && window_.take_place_of_mate(hint))
-				return;
-			groups_.set_aside(group, groups_.position_of(hint));
-			groups_.look_again(group, known ? hint.key.priority : INT32_MAX);
-		}
-		else if (group != nullptr && !groups_.in_order(hint.group))
-			(void) groups_.meet(group, hint);
-		else
-		{
-			crowded_ = true;
-			lower_cursor(hint.key);
-		}
+		bool full = groups_.drop(marker);
+		if (full)
+			window_.remove(marker);
+		return full;
 	}
 
-	void leave_behind(const Key &key) { left_behind_ = std::min(left_behind_, key); }
-
-	/* If this one has come to its end, or to lower priorities than what is behind. */
-	void begin_another_sweep()
-	{
-		bool ended = cursor_ == Key::highest() || cursor_.priority < left_behind_.priority;
-		if (ended)
-			cursor_ = std::exchange(left_behind_, Key::highest());
-	}
-
-	static Key after(const Hint &hint) { return {0, 0, hint.key.job_id + 1}; }
-
-	/*
-	 * An entry is given up for it if need be; what its cursor covered is to be read again. In a queue with fifo that
-	 * costs little: one of many is given up before there is need. One that waits for its rate is the last to go.
-	 */
-	Group *enter_group(int64_t id)
-	{
-		static constexpr int kMany = 1024;
-		bool enough = groups_.size() >= kMany || groups_.keeps_enough_aside();
-		if (groups_.rates().keeps_enough())
-			if (Group *group = groups_.enter_instead(id))
-				return group;
-		if (!enough || !groups_.in_order(id) || groups_.find(id) != nullptr)
-			if (Group *group = groups_.enter(id))
-				return group;
-		(void) give_up_idle();
-		return groups_.spares() > 0 ? groups_.enter(id) : groups_.enter_instead(id);
-	}
-
-	bool give_up_idle()
-	{
-		crowded_ = true;
-		Group *idle = groups_.next_idle();
-		if (idle == nullptr)
-			return false;
-		if (!groups_.in_order(idle->id))
-			lower_cursor(idle->cursor);
-		groups_.end_aside(idle);
-		return true;
-	}
-
-	/* Where there are enough, in place of another one that is aside. */
-	Group *enter_aside(int64_t id)
-	{
-		if (groups_.keeps_enough_aside() && groups_.find(id) == nullptr && !give_up_idle())
-			return nullptr;
-		return enter_group(id);
-	}
-
-	bool give_up_pending()
-	{
-		Group *pending = groups_.last_pending();
-		if (pending == nullptr)
-			return false;
-		lower_cursor(groups_.first_key(pending));
-		groups_.end_aside(pending);
-		return true;
-	}
-
-	/* If need be in place of one that waits, whose rows might find no place in a window full of those without an entry. */
-	Group *enter_to_run(int64_t id)
-	{
-		Group *group = enter_group(id);
-		return group == nullptr && give_up_pending() ? groups_.enter_instead(id) : group;
-	}
-
-	/* All its rows from its cursor on, a key, are beyond the window's, too. A refill has passed over rows of it. */
-	bool has_caught_up(const Group *group) const
-	{
-		return !groups_.in_order(group->id) && !window_refill_.active && !(group->cursor < cursor_);
-	}
+	Heads heads_;
+	bool visiting_; /* visits are under way */
+	uint32_t news_; /* number of markers that were put since take_news() */
 };
 
 } // namespace pgq

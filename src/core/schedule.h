@@ -6,13 +6,14 @@
  *   T  timer         hints below the timer cursor that are not yet due, ordered by run_at; bounded
  *   TC timer_cursor  rows whose (run_at, id) is TC or beyond may be missing in T
  *   D  due_line      the time up to which jobs are due; goes back only by a rewind
- *      groups        the groups that are passed over, each with a cursor of its own: groups.h
+ *      groups        for each group without room a cursor of its own: groups.h; for a group with room perhaps a marker: window.h
  *
  * Invariant. It is about every live row that has no lease and whose inserting transaction has run its callback. If the row is
- * due, then it is in W, or its key is C or beyond, or its (run_at, id) is TC or beyond, or its key is the cursor of its group or
- * beyond. If the row is not due, then it is in T, or its (run_at, id) is TC or beyond. (In a queue with fifo, this is true for
- * the first row of each group. The later rows of a group need no place in memory: when the first row ends, the group is looked at
- * again.) A superfluous hint is always allowed. A cursor that is pulled back is always correct, only slower: in doubt, pull back.
+ * due, then it is in W, or its key is C or beyond, or its (run_at, id) is TC or beyond, or its key is the cursor or a marker of its
+ * group or beyond. If the row is not due, then it is in T, or its (run_at, id) is TC or beyond. (In a queue with fair, turns.h says
+ * the same without W and C. In a queue with fifo, this is true for the first row of each group. The later rows of a group need no
+ * place in memory: when the first row ends, the group gets a marker.) A superfluous hint is always allowed. A cursor that is pulled
+ * back is always correct, only slower: in doubt, pull back.
  *
  * Due means that run_at <= D, or that the row is not delayed: the job was due when it was enqueued, and no attempt has failed.
  * Without the second condition, think of a job enqueued just before a failover to a machine whose clock is behind. The job would
@@ -25,10 +26,8 @@
  * `lowest` is lowered instead of the cursor, and rows that it has read are filed as usual, even if not due any more.
  *
  * A row that is not delayed and has a run_at beyond D stands among the delayed rows in the order of the index. A scan looks for
- * such rows up to the horizon, an upper bound of their run_at: of the rows that were filed or read, and, if memory may lack rows
- * that were neither, also of these (the bound that was passed to doubt_horizon()). A survey lowers the horizon again. It consists
- * of a refill from -infinity and the refills that continue it up to +infinity. Then the horizon becomes the latest run_at of the
- * rows that were met since the survey began.
+ * such rows up to the horizon (horizon.h). In a queue with fair, whose window is not refilled, the horizon is lowered when a claim
+ * finds that memory knows all rows and that there is no ready one (note_exhausted()).
  *
  * A refill reads rows while other processes go on working, in three steps. `begin` sets C to +infinity, so that all hints that
  * are filed during the refill are kept. The caller scans the rows without any lock. `merge` and `finish` file the rows and set
@@ -39,6 +38,7 @@
  */
 #pragma once
 
+#include "core/horizon.h"
 #include "core/oldest_ready.h"
 #include "core/ready_jobs.h"
 #include "core/steady_clock.h"
@@ -51,7 +51,7 @@ public:
 	using Timer = OrderedSet<Hint, ByRunAt>;
 
 	/* slack: how far the clock may be behind the due line without a rewind, in microseconds. */
-	void init(Window::Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size,
+	void init(Node *window, uint32_t window_size, Timer::Node *timer, uint32_t timer_size,
 			  int64_t slack = kJump)
 	{
 		ReadyJobs::init(window, window_size);
@@ -68,13 +68,12 @@ public:
 		timer_.clear();
 		timer_cursor_ = TimerKey::lowest();
 		due_line_ = INT64_MIN;
-		horizon_ = INT64_MIN;
-		met_ = INT64_MIN;
-		surveyed_ = Key::lowest();
-		surveying_ = false;
+		horizon_.reset();
 		fired_ = 0;
 		handed_over_ = false;
 		timer_read_ = false;
+		timer_pulled_ = false;
+		late_refills_ = 0;
 		timer_refill_.active = false;
 	}
 
@@ -101,7 +100,7 @@ public:
 			hand_over_due();
 	}
 
-	/* Return whether, since the last call, rows have become due that only a refill of the window will bring into memory. */
+	/* Return whether, since the last call, rows have become due that only a refill will bring into memory. */
 	bool take_handed_over()
 	{
 		bool handed_over = handed_over_;
@@ -121,13 +120,12 @@ public:
 	bool file(const Hint &hint)
 	{
 		note_met(hint);
+		note_row(hint);
 		if (due(hint))
 		{
 			oldest_beyond_.note(hint);
 			return insert_ready(hint);
 		}
-		if (Group *group = groups_.find_aside(hint.group))
-			groups_.lower_floor(group, hint.key.job_id);
 		insert_timed(hint);
 		return false;
 	}
@@ -140,42 +138,47 @@ public:
 	const OldestReady &oldest_beyond() const { return oldest_beyond_; }
 	OldestReady &oldest_beyond() { return oldest_beyond_; }
 
-	/* Return whether due rows may be missing in memory that only the timer refill under way will bring. */
+	/* Return whether memory may lack due rows that only a refill of the timer will bring. */
 	bool hides_due() const { return timer_hides_due(); }
 
 	/*
-	 * Return whether the smallest hint of the window is certainly the smallest of all ready rows. A hint exactly at the cursor
-	 * is, since the row at the cursor is the same job. (If the group of that row was changed, the window may lack one of its two
-	 * hints.)
+	 * Return whether the next hint may be popped: memory lacks no ready row that goes out before. The hint may be exactly at the
+	 * cursor, where the row is the same job. (If the group of the row was changed, the window may lack one of its two hints.)
 	 */
-	bool poppable() const
-	{
-		return !window_.empty() && !comes_before_window() && !timer_hides_due();
-	}
+	bool poppable() const { return has_next() && !timer_hides_due(); }
 
 	Hint pop()
 	{
 		assert(poppable());
-		return pop_window();
+		return pop_next();
 	}
 
 	/* File again the hint of a job that was just popped: the job cannot be claimed now. Its group keeps its turn. */
 	void take_back(const Hint &hint)
 	{
-		window_.return_turn(hint);
+		if (fair())
+			turns_.return_turn(hint);
 		file(hint);
 	}
 
-	/* Return whether there is no ready row, neither in the window nor beyond a cursor, except rows of groups without room. */
-	bool exhausted() const
+	/* Return whether there is no ready row, neither in memory nor beyond a cursor, except rows of groups without room. */
+	bool exhausted() const { return knows_all() && !timer_hides_due(); }
+
+	/*
+	 * Called when a claim ends because the queue is exhausted. With fair, all ready rows were met then since the last call of
+	 * doubt_horizon(), unless a group without room or (fifo) a head hides rows that were not read.
+	 */
+	void note_exhausted()
 	{
-		return window_.empty() && !ready_beyond_window() && !timer_hides_due() &&
-			   !groups_.any_waiting();
+		bool hidden = rules().fifo || groups_.size() > 0 || groups_.rates().others_are_aside();
+		if (fair() && !hidden && exhausted())
+			horizon_.lower();
 	}
 
 	/*
-	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, as always in a queue with fair,
-	 * where jobs that are enqueued later may go out earlier.
+	 * How many jobs go out before a ready job, according to memory. or_more: there may be more, because memory lacks rows, or
+	 * because the queue has the option fair, where jobs that are enqueued later may go out earlier. With fifo, jobs of the same
+	 * group are not counted: the caller knows from the table which of them come first.
 	 */
 	struct Ahead
 	{
@@ -184,11 +187,13 @@ public:
 	};
 	Ahead ahead_of(const Hint &hint, uint32_t most) const
 	{
-		bool beyond = !window_.in_turn() && is_beyond_window(hint.key);
-		if (window_.in_turn() || !window_.contains(hint))
-			return {beyond ? std::min(window_.size(), most) : 0, true};
-		uint32_t jobs = window_.count_before(hint, most);
-		return {jobs, jobs == most};
+		bool kept = !fair() && window_.contains(hint);
+		if (fair() || !(kept || is_beyond_window(hint.key) || is_behind_known(hint)))
+			return {0, true};
+		bool complete = true;
+		int64_t left_out = rules().fifo ? hint.group : 0;
+		uint32_t jobs = window_.count_before(hint, left_out, most, &complete);
+		return {jobs, !kept || !complete || jobs == most};
 	}
 
 	bool scheduled_beyond_timer() const
@@ -205,16 +210,10 @@ public:
 	}
 
 	/* Return the run_at up to which a scan looks for jobs that were due when they were enqueued. */
-	int64_t horizon() const { return horizon_ > due_line_ ? horizon_ : due_line_; }
+	int64_t horizon() const { return std::max(horizon_.bound(), due_line_); }
 
 	/* Note that there is a job with this run_at that was due when it was enqueued. */
-	void raise_horizon(int64_t run_at)
-	{
-		if (run_at > horizon_)
-			horizon_ = run_at;
-		if (run_at > met_)
-			met_ = run_at;
-	}
+	void raise_horizon(int64_t run_at) { horizon_.raise(run_at); }
 
 	/* Note the run_at of a row that was read, even if its hint is not kept. */
 	void note_met(const Hint &hint)
@@ -227,24 +226,14 @@ public:
 	 * Note that memory may lack jobs that were never filed. bound: an upper bound of the run_at of such jobs that were due when
 	 * they were enqueued.
 	 */
-	void doubt_horizon(int64_t bound)
-	{
-		if (bound > horizon_)
-			horizon_ = bound;
-		begin_survey();
-		surveying_ = false;
-	}
+	void doubt_horizon(int64_t bound) { horizon_.doubt(bound); }
 
-	/*
-	 * Note that memory may lack rows from this key on, and rows from this timer key on. If memory may lack all rows, no group
-	 * stays passed over, since the row that a group waits for may be gone.
-	 */
+	/* Note that memory may lack rows from this key on, and rows from this timer key on. */
 	void pull_back(const Key &key, const TimerKey &timer_key)
 	{
-		if (key == Key::lowest())
-			groups_.end_all_aside();
-		else
-			groups_.forget_floors();
+		/* If memory may lack all rows, the scan of the window finds the due rows by their key. */
+		timer_read_ &= !(key == Key::lowest());
+		timer_pulled_ |= key == Key::lowest();
 		oldest_beyond_.forget();
 		lower_cursor(key);
 		lower(timer_refill_, timer_cursor_, timer_key);
@@ -260,9 +249,10 @@ public:
 	{
 		if (hint.delayed && !(hint.timer_key() < known_to(timer_refill_, timer_cursor_)))
 			return true;
+		bool kept = fair() ? turns_.contains(hint) : window_.contains(hint);
 		if (!due(hint))
-			return timer_.contains(hint) || window_.contains(hint);
-		return window_.contains(hint) || is_beyond_window(hint.key) || groups_.cover(hint);
+			return kept || timer_.contains(hint);
+		return kept || (!fair() && is_beyond_window(hint.key)) || covered_by_group(hint);
 	}
 
 	/*
@@ -272,10 +262,11 @@ public:
 	bool leads_to(const Hint &hint) const
 	{
 		bool found = false;
-		window_.for_each([&](const Hint &h) {
-			found |=
-				h.key.job_id == hint.key.job_id && h.group == hint.group && !(hint.key < h.key);
-		});
+		auto look = [&](const Hint &h) {
+			found |= !h.marker && h.key.job_id == hint.key.job_id && h.group == hint.group &&
+					 !(hint.key < h.key);
+		};
+		fair() ? turns_.for_each(look) : window_.for_each(look);
 		if (!due(hint))
 			timer_.for_each([&](const Hint &h) {
 				found |= h.key.job_id == hint.key.job_id && h.group == hint.group &&
@@ -287,16 +278,15 @@ public:
 	bool wants_timer_refill() const
 	{
 		return !timer_refill_.active && !(timer_cursor_ == TimerKey::highest()) &&
-			   (timer_.size() <= timer_.capacity() / 2 || timer_cursor_ < timer_.min().timer_key());
+			   (timer_.size() <= timer_.capacity() / 2 ||
+				timer_cursor_ < timer_.min().timer_key() || timer_hides_due());
 	}
 
 	Key begin_window_refill(int64_t now)
 	{
 		assert(!window_refill_.active);
 		fire(now);
-		if (cursor_ == Key::lowest() && horizon_ > due_line_)
-			begin_survey();
-		surveying_ = !(surveyed_ < cursor_);
+		horizon_.begin_refill(cursor_, due_line_);
 		return begin_sweep();
 	}
 
@@ -311,10 +301,7 @@ public:
 	void finish_window_refill(const Key &end)
 	{
 		finish_sweep(end);
-		if (surveying_ && surveyed_ < end)
-			surveyed_ = end;
-		if (surveyed_ == Key::highest())
-			horizon_ = met_;
+		horizon_.end_refill(end);
 	}
 
 	void abandon_window_refill() { finish_window_refill(window_refill_.start); }
@@ -323,6 +310,7 @@ public:
 	{
 		assert(!timer_refill_.active);
 		fire(now);
+		timer_pulled_ = false;
 		return begin_refill(timer_refill_, timer_cursor_);
 	}
 
@@ -335,7 +323,8 @@ public:
 	void finish_timer_refill(const TimerKey &end)
 	{
 		finish_refill(timer_refill_, timer_cursor_, end);
-		timer_read_ = true;
+		timer_read_ = !(rules().any() && timer_pulled_);
+		late_refills_ = timer_cursor_.run_at <= due_line_ ? late_refills_ + 1 : 0;
 		hand_over_due();
 	}
 
@@ -345,28 +334,32 @@ public:
 		hand_over_due();
 	}
 
-	/* Like ReadyJobs::finish_probe(), but a row that is not due goes into the timer. */
-	void finish_probe(int64_t id, const Hint *rows, int n, const Key &next, int64_t head)
+	/*
+	 * End a visit. rows: rows of the group without a lease, from visit.from on, in key order; next: the first key that was not
+	 * read; head: in a queue with fifo, the job_id of the group's head, even if the head has a lease; INT64_MAX: there is none.
+	 */
+	void finish_visit(const Visit &visit, Hint *rows, int n, const Key &next, int64_t head)
 	{
-		ReadyJobs::finish_probe(id, rows, n, next, head, [this](const Hint &hint) {
-			note_met(hint);
-			bool ready = due(hint);
-			if (ready)
-				insert_in_window(hint);
-			else
-				insert_timed(hint);
-			return ready;
-		});
+		n = file_timed(rows, n);
+		ReadyJobs::finish_visit(visit, rows, n, next, head);
+	}
+
+	/* Take over the next group of a step, with rows as in finish_visit(). Return false if later groups must not be taken. */
+	bool take_group(const LapStep &step, int64_t group, Hint *rows, int n, const Key &next)
+	{
+		n = file_timed(rows, n);
+		return ReadyJobs::take_group(step, group, rows, n, next);
 	}
 
 	bool due(const Hint &hint) const { return hint.key.run_at <= due_line_ || !hint.delayed; }
 	int64_t due_line() const { return due_line_; }
-	int64_t met() const { return met_; }
-	const Key &surveyed() const { return surveyed_; }
-	bool surveying() const { return surveying_; }
+	const Horizon &survey() const { return horizon_; }
 	const Timer &timer() const { return timer_; }
 	const TimerKey &timer_cursor() const { return timer_cursor_; }
 	bool timer_refill_active() const { return timer_refill_.active; }
+	bool timer_read() const { return timer_read_; }
+	bool timer_pulled() const { return timer_pulled_; }
+	int late_refills() const { return late_refills_; }
 
 private:
 	/* Go back to `now`, and read all rows again. Jobs that were due when enqueued may have a run_at up to the old due line. */
@@ -380,16 +373,24 @@ private:
 		lower(timer_refill_, timer_cursor_, {due_line_ + 1, INT64_MIN});
 	}
 
-	void begin_survey()
+	/* Move the due rows to the front, in their order, and file the other rows in the timer. Returns the number of due rows. */
+	int file_timed(Hint *rows, int n)
 	{
-		surveyed_ = Key::lowest();
-		met_ = INT64_MIN;
+		int ready = 0;
+		for (int i = 0; i < n; i++)
+		{
+			note_met(rows[i]);
+			if (due(rows[i]))
+				rows[ready++] = rows[i];
+			else
+				insert_timed(rows[i]);
+		}
+		return ready;
 	}
 
-	/* Return whether a timer refill hides due rows. Without a refill, hand_over_due() has moved the timer cursor beyond D. */
 	bool timer_hides_due() const
 	{
-		return timer_refill_.active && known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
+		return known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
 	}
 
 	void insert_timed(const Hint &hint)
@@ -402,7 +403,9 @@ private:
 
 	/*
 	 * If the due line has passed the timer cursor, rows between the two are ready now. Let the window's scan find such rows by
-	 * their key.
+	 * their key. In a queue with rules for groups that scan could meet many rows of groups without room. So there a refill of
+	 * the timer reads the rows between the two, and no job goes out before (timer_hides_due()). But if kLateRefills refills one
+	 * after the other have not reached the due line, many rows have become due at once, and the window's scan finds them.
 	 */
 	void hand_over_due()
 	{
@@ -413,10 +416,17 @@ private:
 		 * passed.
 		 */
 		handed_over_ |= timer_read_;
+		if (timer_read_ && rules().any() && late_refills_ < kLateRefills)
+			return;
+		late_refills_ = 0;
+		/* Once is enough: from now on the rows that the due line passes are read in the order of the timer. */
+		timer_read_ |= rules().any();
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
 		oldest_beyond_.forget();
 		lower_cursor(Key::lowest());
 	}
+
+	static constexpr int kLateRefills = 4;
 
 	OldestReady oldest_beyond_; /* of the priorities of which the window may lack jobs */
 	Timer timer_;				/* T */
@@ -424,13 +434,13 @@ private:
 	Refill<TimerKey> timer_refill_;
 	int64_t due_line_; /* D */
 	int64_t slack_;
-	int64_t horizon_;
-	int64_t met_;	 /* latest run_at passed to raise_horizon() since the survey began */
-	Key surveyed_;	 /* the survey has read all rows below this key */
-	bool surveying_; /* the window refill that is active belongs to the survey */
+	Horizon horizon_;
 	uint32_t fired_;
+	int late_refills_; /* number of the last timer refills, one after the other, that ended behind the due line */
 	bool handed_over_;
-	bool timer_read_; /* a timer refill has finished since the reset */
+	bool timer_read_; /* a timer refill has finished since all rows were to be read */
+	bool
+		timer_pulled_; /* since the last timer refill began, pull_back() has said that memory may lack all rows */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

@@ -113,8 +113,8 @@ read_schedules(Bound *window, Bound *timer)
 	for_each_queue(nullptr, [&](const QueueRef &ref) {
 		(void) look_at_queue(ref, [&](const Queue &queue) {
 			const Schedule &schedule = queue.schedule;
-			window->used = Max(window->used, static_cast<int64>(schedule.window().size()));
-			window->peak = Max(window->peak, static_cast<int64>(schedule.window().peak()));
+			window->used = Max(window->used, Min(static_cast<int64>(schedule.size()), window_size));
+			window->peak = Max(window->peak, Min(static_cast<int64>(schedule.peak()), window_size));
 			timer->used = Max(timer->used, static_cast<int64>(schedule.timer().size()));
 			timer->peak = Max(timer->peak, static_cast<int64>(schedule.timer().peak()));
 		});
@@ -238,11 +238,10 @@ read_sync()
 void
 read_bounds(Bound (&bounds)[kBounds])
 {
-	constexpr int64 ready = sizeof(Schedule::Window::Node);
+	constexpr int64 ready = sizeof(Schedule::Node);
 	constexpr int64 timed = sizeof(Schedule::Timer::Node);
 	int64 queue = sizeof(Queue) + kKeptSnapshots * running_max() * sizeof(TransactionId) +
-				  sizeof(LWLockPadded) + window_size * ready + timer_size * timed +
-				  kOwnGroups * sizeof(Group);
+				  sizeof(LWLockPadded) + Schedule::nodes(window_size) * ready + timer_size * timed;
 	int64 watch = sizeof(PreparedEntry) +
 				  max_queues * static_cast<int64>(sizeof(Touched) + sizeof(TransactionId));
 	int64 waiter = process_count() * static_cast<int64>(sizeof(Waiter));
@@ -250,14 +249,14 @@ read_bounds(Bound (&bounds)[kBounds])
 	 * One more lease costs more than one entry, since the own shares of other databases grow, too.
 	 */
 	int64 lease = ((sizeof(Lease) + sizeof(HASHELEMENT)) * lease_entries() +
-				   sizeof(Group) * static_cast<int64>(common_groups())) /
+				   sizeof(Group) * static_cast<int64>(max_groups())) /
 				  max_leases;
 
 	Bound databases =
 		bound_of("databases", max_databases, "pgq_ext.max_databases", sizeof(Database));
 	Bound queues = bound_of("queues", max_queues, "pgq_ext.max_queues", queue);
 	Bound window = bound_of("ready jobs in memory, fullest queue", window_size,
-							"pgq_ext.window_size", max_queues * ready);
+							"pgq_ext.window_size", max_queues * (ready + sizeof(Heads::Slot)));
 	Bound timer = bound_of("scheduled jobs in memory, fullest queue", timer_size,
 						   "pgq_ext.timer_size", max_queues * timed);
 	Bound leases = bound_of("leases", max_leases, "pgq_ext.max_leases", lease);
@@ -268,7 +267,7 @@ read_bounds(Bound (&bounds)[kBounds])
 		bound_of("jobs set aside, fullest database", max_aside(), "pgq_ext.max_leases", 0);
 	Bound held =
 		bound_of("jobs held or changed, fullest database", max_aside(), "pgq_ext.max_leases", 0);
-	Bound groups = bound_of("groups in work or passed over", max_groups(), "pgq_ext.max_leases", 0);
+	Bound groups = bound_of("groups in work or remembered", max_groups(), "pgq_ext.max_leases", 0);
 	Bound waiters = bound_of("queues that one claim waits for", max_claim_queues,
 							 "pgq_ext.max_claim_queues", waiter);
 	Bound prepared =

@@ -2,7 +2,10 @@
 
 namespace pgq {
 
-/* Those that have not been counted are in front. */
+/*
+ * Return a lease that was not counted since the rules changed; NULL: there is none. Counted leases
+ * are moved to the end of the list.
+ */
 static Lease *
 next_uncounted(Queue *queue)
 {
@@ -12,37 +15,32 @@ next_uncounted(Queue *queue)
 	return lease->counted == queue->counting ? nullptr : lease;
 }
 
-bool
+void
 count_running(Lease *lease)
 {
 	Queue *queue = lease->queue;
-	/* A lease that has lent its slot gets it back if the transaction that ends the job aborts. */
-	bool runs = lease->slot || lease->borrower != nullptr;
-	bool counts = lease->group == 0 && runs && lease->hint.group != 0 && rules_of(queue).count();
-	bool claiming = lease->state == LeaseState::kClaiming;
-	bool counted = !counts || queue->schedule.count_running(lease->hint, claiming);
-	if (counts && counted)
-		lease->group = lease->hint.group;
-	lease->counted = counted ? queue->counting : queue->counting - 1;
-	queue->uncounted |= !counted;
+	/*
+	 * A lease that has lent its slot counts too: it gets the slot back if the transaction that ends
+	 * the job aborts.
+	 */
+	if (lease->group == 0 && (lease->slot || lease->borrower != nullptr))
+		count_in_group(lease);
+	lease->counted = queue->counting;
 	dlist_delete(&lease->in_queue);
-	counted ? dlist_push_tail(&queue->leases, &lease->in_queue)
-			: dlist_push_head(&queue->leases, &lease->in_queue);
-	return counted;
+	dlist_push_tail(&queue->leases, &lease->in_queue);
 }
 
-Counted
+bool
 count_some(Queue *queue)
 {
 	Lease *lease = next_uncounted(queue);
 	for (int i = 0; i < kHoldMax && lease != nullptr; i++)
 	{
-		if (!count_running(lease))
-			return Counted::kNoEntry;
+		count_running(lease);
 		lease = next_uncounted(queue);
 	}
 	queue->uncounted = lease != nullptr;
-	return queue->uncounted ? Counted::kSome : Counted::kAll;
+	return !queue->uncounted;
 }
 
 } // namespace pgq

@@ -1,12 +1,13 @@
 /*
- * How many jobs of a group are in work at a time, in which order, whether groups take turns, and how many start in a
- * period (options group_concurrency, fifo, fair, group_rate_limit): which leases count. core/groups.h says what becomes of
- * the others.
+ * Which leases count in the groups of a queue (options group_concurrency, fifo, fair, group_rate_limit).
+ * core/groups.h says what becomes of a job whose group has no room.
  *
- * A lease that a claim takes counts from then on, until it is put aside, given back, lost or ended, as its slot does. In
- * queues without rules for groups nothing is counted: when they get rules, claims wait until what runs has been counted.
+ * A lease counts in the group of its job from the hold in which a claim takes it until the job is
+ * set aside, or the lease is given back, lost or ended. While it counts, the group has an entry. A
+ * queue without rules for groups counts no leases. When it gets rules, claims hand out no job until
+ * the leases of the jobs in work have been counted.
  *
- * Under the queue's lock. Nothing here fails.
+ * All functions are called under the queue's lock. None can fail.
  */
 #pragma once
 
@@ -15,13 +16,17 @@
 
 namespace pgq {
 
+/*
+ * Neither a restore nor logical replication checks that options fit together (check_together()), so
+ * options may combine fair with group_rate_limit. Then the limit holds, and groups take no turns.
+ */
 inline GroupRules
 group_rules_of(const QueueOptions &options)
 {
 	bool rated = options.group_rate_limit > 0;
 	return {.limit = options.group_concurrency,
 			.fifo = options.fifo,
-			.fair = options.fair,
+			.fair = options.fair && !rated,
 			.rate = options.group_rate_limit,
 			.period = rated ? options.rate_period : 0};
 }
@@ -38,55 +43,43 @@ has_group_rules(const Queue *queue)
 	return rules_of(queue).any();
 }
 
-/* Its hint was admitted, and its lease taken. */
+/* Count a lease whose job has room in its group. */
 inline void
 count_in_group(Lease *lease)
 {
-	lease->queue->schedule.took(lease->hint);
-	if (rules_of(lease->queue).count())
-		lease->group = lease->hint.group;
+	if (lease->hint.group == 0 || !rules_of(lease->queue).count())
+		return;
+	bring_group(lease->queue, lease->hint.group);
+	lease->queue->schedule.took(lease->hint, lease->state == LeaseState::kClaiming);
+	lease->group = lease->hint.group;
 }
 
-/* Count a lease that no claim has just taken. If its group can have no entry, claims wait until it has been counted. */
-bool count_running(Lease *lease);
+/* Count a lease that is older than the rules, or was restored after a start of the server. */
+void count_running(Lease *lease);
 
-/* It is handed out. */
+/* Note that the job of the lease is handed out. */
 inline void
 note_group_start(Lease *lease)
 {
 	bool counted = lease->group != 0;
-	if (lease->hint.group != 0 || counted)
+	if (counted || (lease->hint.group != 0 && rules_of(lease->queue).count()))
 		lease->queue->schedule.groups().note_start(counted ? lease->group : lease->hint.group,
 												   counted);
 }
 
-/* It does not run any more; its state is still what it was. */
+/* Stop counting a lease. Called before the state of the lease changes. */
 inline void
 leave_group(Lease *lease)
 {
-	if (lease->group != 0)
-		lease->queue->schedule.release_group(lease->group, lease->state == LeaseState::kClaiming);
+	if (lease->group == 0)
+		return;
+	reserve_memory(lease->queue);
+	lease->queue->schedule.release_group(lease->group, lease->state == LeaseState::kClaiming);
+	return_groups(lease->queue);
 	lease->group = 0;
 }
 
-/*
- * A lease of a job of the group has ended, whether it counted or not. moved: its row was, and so is filed by that. ran: the
- * job was handed out.
- */
-inline void
-note_group_end(Queue *queue, const Hint &hint, bool moved, bool ran)
-{
-	if (hint.group == 0 || !rules_of(queue).count())
-		return;
-	if (moved)
-		queue->schedule.left(hint);
-	else
-		queue->schedule.look_at_group(hint.group);
-	if (ran)
-		queue->schedule.let_fewer_wait();
-}
-
-/* Before the options become these. */
+/* Change the rules. Called before the caller stores the options. */
 inline void
 change_group_rules(Queue *queue, const QueueOptions &options)
 {
@@ -98,7 +91,10 @@ change_group_rules(Queue *queue, const QueueOptions &options)
 	queue->counting++;
 }
 
-/* Of a queue that comes into a slot, with its rules. What is not known is so as of the queue itself: rate_limit.h. */
+/*
+ * Initialize the rates of the groups of a queue that gets a slot. Its rules are already set. Earlier
+ * starts are unknown, as those of the queue itself (rate_limit.h).
+ */
 inline void
 init_group_rates(Queue *queue)
 {
@@ -106,9 +102,10 @@ init_group_rates(Queue *queue)
 	rates.pass(monotonic_now());
 	if (rates.on())
 		rates.assume_most(queue->options.rate_period, unknown_starts_end());
+	init_memory(queue);
 }
 
-/* Of a queue that has just been created. */
+/* Note that the queue was just created, so that none of its jobs has started. */
 inline void
 no_group_starts(Queue *queue)
 {
@@ -117,14 +114,7 @@ no_group_starts(Queue *queue)
 		rates.assume_none(queue->options.rate_period, monotonic_now());
 }
 
-enum class Counted : uint8
-{
-	kAll,
-	kSome,
-	kNoEntry, /* the next one's group can have none */
-};
-
-/* Count leases that ran when the rules came, as many as a hold may. */
-Counted count_some(Queue *queue);
+/* Count at most kHoldMax leases that are older than the rules. Return false if some are left. */
+bool count_some(Queue *queue);
 
 } // namespace pgq

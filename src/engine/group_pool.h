@@ -1,14 +1,15 @@
 /*
- * Entries of groups. Each queue has a few of its own; the rest are common to all queues. What queues put aside leaves as
- * many of these as there can be leases to groups with jobs in work: when the others are used up, with what queues keep
- * spare, a queue with fair leaves rows for another sweep instead of putting their groups aside, and in other queues groups
- * that wait lose their entries. Groups that are known only for what has started of them have as many at most.
+ * The pool of the entries of groups (core/group.h), for all queues. The pool has an entry for each
+ * lease of the server. A queue takes an entry before a lease counts, and returns the entry before the
+ * lease is given back, so a group with jobs in work never lacks an entry.
  *
- * A queue with rules for groups keeps some spare entries, and gives back what it has too many of at the end of each hold.
- * So whatever needs an entry, the callbacks at commit included, has it without another lock. If there is none all the
- * same, the queue gives up one that it can spare, or reads its rows again (core/ready_jobs.h).
+ * The pool has max_leases further entries, for groups without a job in work whose starts still count
+ * (the remembered groups). Each queue may remember a fixed number of groups. These numbers take half
+ * of the further entries. The other half is common: a queue that needs more takes from it. If nothing
+ * is left, the queue merges groups (core/group_rates.h).
  *
- * The queue's lock is held around each call; the pool's own is a spinlock.
+ * All functions are called under the queue's lock, except those without a queue. None can fail. A
+ * spinlock protects the list of unused entries.
  */
 #pragma once
 
@@ -16,24 +17,31 @@
 
 namespace pgq {
 
-/* Of each queue. */
-inline constexpr int kOwnGroups = 8;
-
 Size group_pool_size();
 void place_group_pool(void *memory);
 
-/* Before entries may be needed; and before groups of so many jobs may get some to run. */
-void take_spare_groups(Queue *queue);
-void take_spare_groups_to_run(Queue *queue, int n);
+/* Take an entry from the pool, unless the group has one or the queue has a spare one. Called before a lease of the group counts. */
+void bring_group(Queue *queue, int64 group);
 
-/* After some may have come free. */
-void return_spare_groups(Queue *queue);
+/*
+ * Let the queue remember one more group, if it remembers as many as it may and the common half has an
+ * entry left. Called before a group may have to be remembered.
+ */
+void reserve_memory(Queue *queue);
 
-/* Of a slot that dies, whose leases have ended: some of its entries. False: there are no more. */
-bool return_some_groups(Queue *queue);
+/* Let a queue that gets a slot remember its fixed number of groups. */
+void init_memory(Queue *queue);
 
-/* So many that are nobody's own, and in all. */
-int common_groups();
-int64 max_groups();
+/* Return spare entries to the pool, and to the common half what the queue took and does not need. */
+void return_groups(Queue *queue);
+
+/*
+ * Remove at most kHoldMax entries of a queue whose slot is being freed and whose leases have ended.
+ * Return false if no entries are left.
+ */
+bool forget_some_groups(Queue *queue);
+
+/* Return the number of entries of the pool. */
+int max_groups();
 
 } // namespace pgq

@@ -76,11 +76,7 @@ public:
 			told_ |= tell_waiting(queue_->database, queue_->queue_id, job_id, end);
 	}
 	/* Look for the next job of the group, because a row of the group is gone or has changed. */
-	void look_at_group(int64 group)
-	{
-		if (group != 0 && rules_of(queue_).count())
-			queue_->schedule.look_at_group(group);
-	}
+	void look_at_group(int64 group) { queue_->schedule.look_at_group(group); }
 	/*
 	 * Take the lease of a waiting job, in order to hold or change the job. A PARKED lease belongs
 	 * to no worker, so it is given back and taken anew. *fleeting: the database already has as many
@@ -178,9 +174,8 @@ private:
 		timer_before_ = queue->schedule.next_timer();
 		start_before_ = earliest_start(*queue);
 		room_before_ = room_in(queue);
-		if (has_group_rules(queue))
-			take_spare_groups(queue);
-		if (queue->schedule.groups().rates().on())
+		GroupRates &rates = queue->schedule.groups().rates();
+		if (rates.on() || rates.timed() > 0)
 			ready_ = queue->schedule.let_time_pass(monotonic_now());
 		/*
 		 * The time at which the rate limit lets jobs start has come. end_under_lock() then computes
@@ -203,9 +198,9 @@ private:
 	/* A group that has room again has the effect of a filed job. */
 	void note_groups()
 	{
-		if (uint32 news = queue_->schedule.groups().take_news())
+		if (uint32 news = queue_->schedule.take_news())
 			ready_ += Min(static_cast<int>(news), kHoldMax);
-		return_spare_groups(queue_);
+		return_groups(queue_);
 	}
 	void end_under_lock()
 	{

@@ -317,22 +317,14 @@ retake_lost(Lease *lease)
 	start_expiring(lease);
 }
 
-/* Let the next lease of the job have a greater token than this lease. */
-static void
-let_token_grow(const Lease *lease)
-{
-	if (was_handed_out(lease))
-		pass_prefix(prefix_of(token_of(lease)));
-}
-
 bool
 end_lease(Lease *lease, bool gone)
 {
 	Queue *queue = lease->queue;
-	if (!gone)
-		let_token_grow(lease);
-	bool ran = was_handed_out(lease);
-	if (ran)
+	/* Let the next lease of the job have a greater token than this lease. */
+	if (!gone && was_handed_out(lease))
+		pass_prefix(prefix_of(token_of(lease)));
+	if (was_handed_out(lease))
 		note_ended_job(queue, lease->key.job_id);
 	Hint missed = lease->missed;
 	uint8 missed_count = lease->missed_count;
@@ -355,9 +347,13 @@ end_lease(Lease *lease, bool gone)
 	else
 		discharge_lease(&queue->database->share);
 
-	note_group_end(queue, hint, moved, ran);
+	/* If the row was moved, the move files a hint of the same job. */
+	if (!moved)
+		queue->schedule.look_at_group(hint.group);
 	if (missed_count == 0)
 		return false;
+	/* If SQL has changed the group of the row, `missed` has another group than `hint`. */
+	queue->schedule.look_at_group(missed.group);
 	/* Only the row shows which of several hints is right, so read all rows again. */
 	if (missed_count > 1)
 		queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());

@@ -1,6 +1,6 @@
 /*
  * Entries for prepared transactions that have used queues. COMMIT PREPARED calls no callback. So
- * processes that depend on a prepared transaction check whether it has ended; txn/prepared.cpp then
+ * processes that depend on a prepared transaction check whether it has ended; txn/prepared_end.cpp then
  * applies its effects.
  *
  *     FREE --take_free_entry--> RESERVED --activate_entry--> ACTIVE
@@ -27,6 +27,11 @@ struct Touched
 	int64 dead;			/* new dead letters, minus dead letters that were removed */
 	int64 reserved;		/* number of jobs for which the transaction has reserved room */
 	bool recount;		/* the transaction has made changes that the other fields cannot express */
+	/* The next fields describe jobs that the transaction has added or changed. */
+	bool jobs;			 /* there are such jobs; false: the next three fields are not set */
+	Key key;			 /* smallest key of the jobs that are not delayed (is_delayed()) */
+	TimestampTz horizon; /* latest run_at of the jobs that are not delayed */
+	TimerKey timer_key;	 /* smallest timer key of the delayed jobs */
 	static constexpr int kDueMax = 8;
 	int due_count;
 	struct

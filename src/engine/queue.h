@@ -92,10 +92,8 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 	 * limit alone.
 	 */
 	int64 next_start;
-	/* number of the queue's groups that are kept for their rate, as added to the group pool */
-	int groups_kept;
-	/* number of the queue's entries for groups without a job in work, as added to the group pool */
-	int groups_idle;
+	/* number of groups beyond its reserved ones that the queue may remember (group_pool.h) */
+	int groups_common;
 	JobCount count; /* JobCount says which of its fields are also read without the lock */
 	QueueLatency latency;
 };

@@ -34,18 +34,19 @@ place_queues(void *memory, LWLockPadded *locks)
 Size
 windows_size()
 {
-	return mul_size(max_queues, add_size(mul_size(window_size, sizeof(Schedule::Window::Node)),
-										 mul_size(timer_size, sizeof(Schedule::Timer::Node))));
+	return mul_size(max_queues,
+					add_size(mul_size(Schedule::nodes(window_size), sizeof(Schedule::Node)),
+							 mul_size(timer_size, sizeof(Schedule::Timer::Node))));
 }
 
 void
 place_windows(void *memory)
 {
-	auto *window = static_cast<Schedule::Window::Node *>(memory);
-	auto *timer = reinterpret_cast<Schedule::Timer::Node *>(window + static_cast<Size>(max_queues) *
-																		 window_size);
+	auto *window = static_cast<Schedule::Node *>(memory);
+	Size nodes = Schedule::nodes(window_size);
+	auto *timer = reinterpret_cast<Schedule::Timer::Node *>(window + max_queues * nodes);
 	for (int i = 0; i < max_queues; i++)
-		shared->queues[i].schedule.init(window + static_cast<Size>(i) * window_size, window_size,
+		shared->queues[i].schedule.init(window + i * nodes, window_size,
 										timer + static_cast<Size>(i) * timer_size, timer_size);
 }
 
@@ -260,7 +261,7 @@ free_queue(const QueueRef &ref)
 				container_of<Lease>(dlist_head_node(&queue->leases), offsetof(Lease, in_queue)));
 		return !dlist_is_empty(&queue->leases);
 	});
-	empty_dying(queue, [&](Wakeups *) { return return_some_groups(queue); });
+	empty_dying(queue, [&](Wakeups *) { return forget_some_groups(queue); });
 	empty_dying(queue, [&](Wakeups *wakeups) {
 		return wake_waiters(queue, kHoldMax, wakeups) == kHoldMax;
 	});

@@ -87,7 +87,7 @@ copy_starts_of_groups(StartsCopier &copier, Queue *queue, int64 monotonic)
 	copier.add_claiming(queue->claiming); /* some may be jobs of groups without an entry */
 	groups.for_each([&](Group *group) {
 		copier.begin_group(group->id);
-		group->rate.starts.for_each_part(monotonic, add);
+		groups.rates().starts_of(group).for_each_part(monotonic, add);
 		copier.add_claiming(group->rate.claiming);
 	});
 }
@@ -142,6 +142,9 @@ restore(Queue *queue, const SavedStarts &saved, int64 when)
 			groups.rates().add_others(n, when);
 			break;
 		case StartsOf::kGroup:
+			reserve_memory(queue);
+			if (groups.remembered() < groups.most_remembered())
+				bring_group(queue, saved.group);
 			groups.add_starts(saved.group, n, when);
 			break;
 	}

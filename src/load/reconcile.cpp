@@ -65,27 +65,132 @@ read_version(const IndexLookup &lookup, uint16 segment)
 	return row;
 }
 
+namespace {
+
+/* Rows that memory does not know, of one segment, in the order of their ids. */
+struct Unknown
+{
+	static constexpr int kMost = 2048;
+
+	Suspect *rows;
+	int n;
+	int suspects; /* rows that do not wait for the head of their group, and so will be suspects */
+
+	bool full(const Reconciliation *state) const
+	{
+		return n == kMost || state->n + suspects >= kSuspectsMax;
+	}
+};
+
+/* Of the groups that have unknown rows, the heads. A head is looked up once. */
+class HeadsRead
+{
+public:
+	HeadsRead()
+	{
+		HASHCTL ctl{};
+		ctl.keysize = sizeof(Name);
+		ctl.entrysize = sizeof(Entry);
+		ctl.hcxt = CurrentMemoryContext;
+		table_ = hash_create("pgq heads", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	void end()
+	{
+		hash_destroy(table_);
+		segments_.close();
+	}
+
+	/* Return whether an earlier job of the row's group is live. */
+	bool is_behind_head(const Suspect &row)
+	{
+		bool found;
+		Name name{row.ref.queue_id, row.hint.group};
+		auto *entry = static_cast<Entry *>(hash_search(table_, &name, HASH_ENTER, &found));
+		if (!found)
+			entry->head = PG_INT64_MAX;
+		Hint head;
+		if (!found &&
+			find_head(segments_, name.queue_id, name.group, PG_INT64_MIN, PG_INT64_MAX, &head))
+			entry->head = head.key.job_id;
+		return entry->head < row.hint.key.job_id;
+	}
+
+private:
+	struct Name
+	{
+		int64 queue_id;
+		int64 group;
+	};
+	struct Entry
+	{
+		Name name;
+		int64 head; /* job_id; PG_INT64_MAX: the group has no head */
+	};
+	HTAB *table_;
+	SegmentSet segments_{AccessShareLock};
+};
+
+} // namespace
+
+/* Return whether memory needs only the head of the row's group: the queue has the option fifo. */
+static bool
+needs_only_head(const QueueRef &ref, const Hint &hint)
+{
+	bool fifo = false;
+	(void) look_at_queue(ref, [&](const Queue &queue) { fifo = queue.options.fifo; });
+	return fifo && hint.group != 0;
+}
+
 static void
-look_at(Reconciliation *state, const Row &row)
+look_at(Unknown *unknown, const Row &row)
 {
 	QueueRef ref;
 	/*
 	 * A queue without a slot needs no check: when the queue gets a slot, all of its rows are read.
 	 */
-	if (!row.live || state->n == kSuspectsMax ||
+	if (!row.live || unknown->n == Unknown::kMost ||
 		!find_attached_queue(tables().database, row.queue_id, &ref) ||
 		is_known(ref, row.hint, false))
 		return;
-	state->suspects[state->n++] = {ref, row.hint, row.xmin};
+	unknown->rows[unknown->n++] = {ref, row.hint, row.xmin};
+	unknown->suspects += !needs_only_head(ref, row.hint);
 }
 
 /*
- * Read row versions of a segment. Return the number of versions read, which is less than `most`
- * only at the end of the segment.
+ * Note the unknown rows as suspects, except rows that wait for the head of their group. If there are
+ * too many suspects, the next call of reconcile_segment() begins at the first row that was not noted.
+ * No segment is locked by the caller, since the search for a head locks all segments.
+ */
+static void
+note_suspects(Reconciliation *state, const Unknown &unknown)
+{
+	if (unknown.n == 0)
+		return;
+	HeadsRead heads;
+	for (const Suspect *row = unknown.rows; row < unknown.rows + unknown.n; row++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (needs_only_head(row->ref, row->hint) && heads.is_behind_head(*row))
+			continue;
+		if (state->n == kSuspectsMax)
+		{
+			state->next_id = row->hint.key.job_id;
+			break;
+		}
+		state->suspects[state->n++] = *row;
+	}
+	heads.end();
+}
+
+/*
+ * Read row versions of a segment. Return the number of versions read. *rest: the segment may have
+ * further versions.
  */
 static int
-reconcile_segment(Reconciliation *state, const Segment &segment, int most)
+reconcile_segment(Reconciliation *state, const Segment &segment, int most, bool *rest)
 {
+	Unknown unknown{};
+	unknown.rows = static_cast<Suspect *>(palloc(Unknown::kMost * sizeof(Suspect)));
 	SegmentSet segments(AccessShareLock);
 	Relation rel = segments.open(segment.number);
 	IndexLookup lookup;
@@ -94,21 +199,27 @@ reconcile_segment(Reconciliation *state, const Segment &segment, int most)
 	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(state->next_id));
 	index_rescan(lookup.scan, &key, 1, nullptr, 0);
 	int n = 0;
+	*rest = false;
 	while (next_version(&lookup))
 	{
 		Row row = read_version(lookup, static_cast<uint16>(segment.number));
 		unlock_version(&lookup);
 		/* Stop only between two jobs, not between two versions of one job. */
-		bool enough = n >= most || state->n == kSuspectsMax;
-		if (enough && row.hint.key.job_id >= state->next_id)
+		bool enough = n >= most || unknown.full(state);
+		*rest = enough && row.hint.key.job_id >= state->next_id;
+		if (*rest)
 			break;
-		look_at(state, row);
+		look_at(&unknown, row);
 		state->next_id = row.hint.key.job_id + 1;
 		n++;
 		CHECK_FOR_INTERRUPTS();
 	}
 	end_index_lookup(&lookup);
 	segments.close();
+	int64 read_to = state->next_id;
+	note_suspects(state, unknown);
+	*rest |= state->next_id < read_to;
+	pfree(unknown.rows);
 	return n;
 }
 
@@ -166,14 +277,16 @@ static bool
 read_on(Reconciliation *state, int most)
 {
 	const Tables &t = look_at_tables();
-	for (; state->segment < kMaxSegments; go_to(state, state->segment + 1))
+	while (state->segment < kMaxSegments)
 	{
 		const Segment *segment = t.find(state->segment);
-		if (segment == nullptr)
-			continue;
-		most -= reconcile_segment(state, *segment, most);
+		bool rest = false;
+		if (segment != nullptr)
+			most -= reconcile_segment(state, *segment, most, &rest);
 		if (most <= 0 || state->n == kSuspectsMax)
 			return true;
+		if (!rest)
+			go_to(state, state->segment + 1);
 	}
 	go_to(state, 0);
 	return false;
@@ -244,17 +357,12 @@ file_if_forgotten(const Suspect &suspect, bool many)
 	return forgotten;
 }
 
-/*
- * Return whether the suspect is not the head of its group in a queue with fifo. In a queue with
- * fifo, memory needs only the head of a group.
- */
+/* Return whether the suspect waits for the head of its group. */
 static bool
 waits_for_its_head(SegmentSet &segments, const Suspect &suspect)
 {
-	bool fifo = false;
 	Hint head;
-	(void) look_at_queue(suspect.ref, [&](const Queue &queue) { fifo = queue.options.fifo; });
-	return fifo && suspect.hint.group != 0 &&
+	return needs_only_head(suspect.ref, suspect.hint) &&
 		   find_head(segments, suspect.ref.queue_id, suspect.hint.group, PG_INT64_MIN,
 					 suspect.hint.key.job_id, &head);
 }

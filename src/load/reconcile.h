@@ -6,8 +6,9 @@
  * should there be one (protocol: forgotten-is-proved). The reconciler reads the rows of all queues
  * by job id, a few at a time. A row that neither a lease nor the schedule of its queue
  * (core/schedule.h) knows is at first only a suspect: the transaction that wrote the row may be
- * about to file it. The row is forgotten if all of the following conditions hold a little later,
- * checked in this order:
+ * about to file it. In a queue with fifo, a row that waits for the head of its group is no suspect,
+ * since the end of the head leads to it; a batch looks up the head of each group once. The row is
+ * forgotten if all of the following conditions hold a little later, checked in this order:
  *   1. All transactions that were writing to segments at the first look have ended, or ten
  *      seconds have passed. The transaction that wrote this version has ended, so its callbacks
  *      have run. The effects of prepared transactions that have ended have been made.

@@ -36,8 +36,8 @@ RefillResult refill_timer(const QueueRef &ref, bool wait);
 bool segments_known();
 
 /*
- * Wait until the refills and probes of the queue that are under way have finished or were
- * abandoned. Returns false if no refill or probe was under way.
+ * Wait until the refills, visits of markers and steps of a lap that are under way in the queue have
+ * finished or were abandoned. Returns false if none was under way.
  */
 bool wait_for_refills(const QueueRef &ref);
 

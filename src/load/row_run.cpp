@@ -13,6 +13,18 @@ smallest(RowStream *streams, int n)
 	return least;
 }
 
+/* Return whether the scan has passed over many rows, and goes on at this one later (OrderScan::ungrouped). */
+static bool
+ends_at(const OrderScan &scan, const Hint &row)
+{
+	return scan.ungrouped && row.group != 0;
+}
+static bool
+ends_at(const DelayedScan &, const Hint &)
+{
+	return false;
+}
+
 /*
  * Merge the rows of n streams into *run, in the order of the scan: at most `most` rows, and the
  * first row that is left out.
@@ -25,7 +37,7 @@ merge_streams(const Scan &scan, int most, RowStream *streams, int n, RowRun *run
 	run->rows = static_cast<Hint *>(palloc(most * sizeof(Hint)));
 	while (RowStream *next = smallest<Scan>(streams, n))
 	{
-		if (run->n == most)
+		if (run->n == most || ends_at(scan, next->row))
 		{
 			run->more = true;
 			run->left_out = next->row;
@@ -36,9 +48,45 @@ merge_streams(const Scan &scan, int most, RowStream *streams, int n, RowRun *run
 	}
 }
 
-template <typename Scan>
+/*
+ * Merge the rows of n streams into *run, group by group: at most most_groups groups, and at most
+ * most_rows rows of each.
+ */
+static void
+merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *streams, int n,
+			 GroupRun *run)
+{
+	auto *rows = static_cast<Hint *>(palloc(most_groups * most_rows * sizeof(Hint)));
+	*run = {};
+	run->groups = static_cast<RowsOfGroup *>(palloc(most_groups * sizeof(RowsOfGroup)));
+	RowsOfGroup *group = nullptr;
+	while (RowStream *next = smallest<GroupScan>(streams, n))
+	{
+		const Hint &row = next->row;
+		if (group == nullptr || group->group != row.group)
+		{
+			run->more = run->n == most_groups;
+			if (run->more)
+				return;
+			group = &run->groups[run->n];
+			*group = {row.group, rows + run->n++ * most_rows, 0, Key::highest()};
+		}
+		if (group->n < most_rows)
+		{
+			group->rows[group->n++] = row;
+			scan.advance(next);
+			continue;
+		}
+		/* The group has enough rows: each stream skips the rest. `next` is the smallest key skipped. */
+		group->next = Min(group->next, row.key);
+		scan.skip_group(next);
+	}
+}
+
+/* Open a stream for each segment, have merge() read them, and close them. */
+template <typename Scan, typename Merge>
 static bool
-read_segments(const Scan &scan, int32 queue_id, int most, RowRun *run)
+read_segments(const Scan &scan, int32 queue_id, Merge merge)
 {
 	SegmentSet segments(AccessShareLock);
 	const Tables &t = segments.open_all();
@@ -54,7 +102,7 @@ read_segments(const Scan &scan, int32 queue_id, int most, RowRun *run)
 		scan.begin(stream);
 		scan.advance(stream);
 	}
-	merge_streams(scan, most, streams, n, run);
+	merge(streams, n);
 	for (int i = 0; i < n; i++)
 		close_stream(&streams[i]);
 	segments.close();
@@ -68,13 +116,25 @@ read_segments(const Scan &scan, int32 queue_id, int most, RowRun *run)
 bool
 read_rows(const OrderScan &scan, int32 queue_id, int most, RowRun *run)
 {
-	return read_segments(scan, queue_id, most, run);
+	return read_segments(scan, queue_id, [&](RowStream *streams, int n) {
+		merge_streams(scan, most, streams, n, run);
+	});
 }
 
 bool
 read_rows(const DelayedScan &scan, int32 queue_id, int most, RowRun *run)
 {
-	return read_segments(scan, queue_id, most, run);
+	return read_segments(scan, queue_id, [&](RowStream *streams, int n) {
+		merge_streams(scan, most, streams, n, run);
+	});
+}
+
+bool
+read_groups(const GroupScan &scan, int32 queue_id, int most_groups, int most_rows, GroupRun *run)
+{
+	return read_segments(scan, queue_id, [&](RowStream *streams, int n) {
+		merge_groups(scan, most_groups, most_rows, streams, n, run);
+	});
 }
 
 } // namespace pgq

@@ -22,4 +22,28 @@ struct RowRun
 bool read_rows(const OrderScan &scan, int32 queue_id, int most, RowRun *run);
 bool read_rows(const DelayedScan &scan, int32 queue_id, int most, RowRun *run);
 
+/* The first rows of a group. */
+struct RowsOfGroup
+{
+	int64 group;
+	Hint *rows; /* in key order, at least one */
+	int n;
+	Key next; /* key of the first row of the group that is not in `rows`; +infinity: there is none */
+};
+
+/* The first groups of a GroupScan. */
+struct GroupRun
+{
+	RowsOfGroup *groups; /* in the order of their ids */
+	int n;
+	bool more; /* the scan has more groups than `groups` */
+};
+
+/*
+ * Read at most most_groups groups of the scan, and at most most_rows rows of each. Returns false as
+ * read_rows() does.
+ */
+bool read_groups(const GroupScan &scan, int32 queue_id, int most_groups, int most_rows,
+				 GroupRun *run);
+
 } // namespace pgq

@@ -126,10 +126,16 @@ OrderScan::begin_below(RowStream *stream, int32 priority) const
 	stream->one_priority = false;
 }
 
+static bool
+is_due_row(const Hint &row, int64 due_line, int64 horizon)
+{
+	return row.key.run_at <= due_line || (!row.delayed && row.key.run_at <= horizon);
+}
+
 bool
 OrderScan::is_due(const Hint &row) const
 {
-	return row.key.run_at <= due_line || (!row.delayed && row.key.run_at <= horizon);
+	return is_due_row(row, due_line, horizon);
 }
 
 /*
@@ -140,8 +146,9 @@ OrderScan::is_due(const Hint &row) const
 void
 OrderScan::advance(RowStream *stream) const
 {
+	static constexpr int kMostSkipped = 1024;
 	stream->has_row = false;
-	for (;;)
+	for (int skipped = 0;;)
 	{
 		bool found = next_row(stream);
 		if (!found && !stream->one_priority)
@@ -149,7 +156,8 @@ OrderScan::advance(RowStream *stream) const
 		if (found)
 		{
 			stream->priority = stream->row.key.priority;
-			stream->has_row = is_due(stream->row) && !(ungrouped && stream->row.group != 0);
+			bool skip = ungrouped && stream->row.group != 0 && ++skipped <= kMostSkipped;
+			stream->has_row = is_due(stream->row) && !skip;
 			if (stream->has_row)
 				return;
 			if (stream->row.key.run_at <= horizon)
@@ -157,6 +165,76 @@ OrderScan::advance(RowStream *stream) const
 		}
 		begin_below(stream, stream->priority);
 	}
+}
+
+/* ---- in the order of groups ---- */
+
+void
+GroupScan::begin(RowStream *stream) const
+{
+	ScanKeyData keys[3];
+	equals(&keys[0], 1, stream->queue_id);
+	ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
+	ScanKeyInit(&keys[2], 2, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(to));
+	index_rescan(stream->lookup.scan, keys, lengthof(keys), nullptr, 0);
+	stream->one_group = false;
+}
+
+/* Start a scan of the groups after the group of the present row. */
+void
+GroupScan::begin_after(RowStream *stream) const
+{
+	ScanKeyData keys[3];
+	equals(&keys[0], 1, stream->queue_id);
+	ScanKeyInit(&keys[1], 2, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(stream->row.group));
+	ScanKeyInit(&keys[2], 2, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(to));
+	index_rescan(stream->lookup.scan, keys, lengthof(keys), nullptr, 0);
+	stream->one_group = false;
+}
+
+/* Start a scan of all lower priorities of the group of the present row. */
+void
+GroupScan::begin_below(RowStream *stream) const
+{
+	ScanKeyData keys[3];
+	equals(&keys[0], 1, stream->queue_id);
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(stream->row.group));
+	ScanKeyInit(&keys[2], 3, BTLessStrategyNumber, F_INT4LT,
+				Int32GetDatum(stream->row.key.priority));
+	index_rescan(stream->lookup.scan, keys, lengthof(keys), nullptr, 0);
+	stream->one_group = true;
+}
+
+/*
+ * Go to the next due row. If the run_at of a row is after the horizon, no later row of the same group
+ * and priority is due, so the scan continues with the next lower priority of the group.
+ */
+void
+GroupScan::advance(RowStream *stream) const
+{
+	stream->has_row = false;
+	for (;;)
+	{
+		bool found = next_row(stream);
+		if (!found && !stream->one_group)
+			return;
+		if (!found)
+			begin_after(stream);
+		else if (is_due_row(stream->row, due_line, horizon))
+		{
+			stream->has_row = true;
+			return;
+		}
+		else if (stream->row.key.run_at > horizon)
+			begin_below(stream);
+	}
+}
+
+void
+GroupScan::skip_group(RowStream *stream) const
+{
+	begin_after(stream);
+	advance(stream);
 }
 
 /* ---- in the order of the timer ---- */

@@ -29,6 +29,11 @@ struct RowStream
 	int32 priority; /* priority of the row that was read last; at first, of `start` */
 	/* the present scan covers only `priority`; a scan of all lower priorities follows */
 	bool one_priority;
+	/*
+	 * Used only in the order of groups (GroupScan): the present scan covers only the group of `row`;
+	 * a scan of later groups follows.
+	 */
+	bool one_group;
 };
 
 /*
@@ -49,9 +54,13 @@ struct OrderScan
 
 	Key start;
 	int64 due_line;
-	int64 horizon;	/* upper bound of the run_at of rows that were not delayed (is_delayed()) */
-	int64 group;	/* 0: rows of all groups */
-	bool ungrouped; /* only rows without a group */
+	int64 horizon; /* upper bound of the run_at of rows that were not delayed (is_delayed()) */
+	int64 group;   /* 0: rows of all groups */
+	/*
+	 * The scan is for rows without a group. advance() skips a bounded number of rows with a group, and
+	 * then returns such a row: the caller ends the scan, and begins the next scan at that row.
+	 */
+	bool ungrouped;
 
 	IndexName index() const { return group == 0 ? kByOrder : kByGroup; }
 	int keys() const { return group == 0 ? 3 : 4; }
@@ -62,6 +71,34 @@ private:
 	int begin_keys(ScanKeyData *keys, const RowStream *stream) const;
 	void begin_below(RowStream *stream, int32 priority) const;
 	bool is_due(const Hint &row) const;
+};
+
+/* A scan of the due rows of groups whose ids are in a range, in the order of group and key. */
+struct GroupScan
+{
+	struct Order
+	{
+		static bool less(const Hint &a, const Hint &b)
+		{
+			return a.group != b.group ? a.group < b.group : ByKey::less(a, b);
+		}
+	};
+
+	int64 from; /* first group */
+	int64 to;	/* last group */
+	int64 due_line;
+	int64 horizon; /* as in OrderScan */
+
+	static IndexName index() { return kByGroup; }
+	static int keys() { return 3; }
+	void begin(RowStream *stream) const;
+	void advance(RowStream *stream) const;
+	/* Go to the first row of the next group after the group of the present row. */
+	void skip_group(RowStream *stream) const;
+
+private:
+	void begin_after(RowStream *stream) const;
+	void begin_below(RowStream *stream) const;
 };
 
 /* A scan of delayed rows (is_delayed()) in the order of run_at, from the key `start` on. */

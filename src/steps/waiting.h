@@ -48,8 +48,8 @@ void wait_for_claim(int64 job_id, const VirtualTransactionId &claimer);
 
 /*
  * Give a fleeting lease back, because the row now shows that this transaction is changing the job,
- * or because nothing was done. At commit, waiting sessions are told `end`, and the group of the job
- * is probed again.
+ * or because nothing was done. At commit, waiting sessions are told `end`, and in a queue with fifo
+ * the group of the job gets a marker.
  */
 void leave_to_row(const TakenLease &taken, const JobRow &row, JobEnd end);
 

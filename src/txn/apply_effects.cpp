@@ -213,7 +213,7 @@ static void
 file_shed(const QueueHints &jobs, QueueHold &hold)
 {
 	hold.schedule().raise_horizon(jobs.shed_horizon);
-	hold.read_from(jobs.shed_key, jobs.shed_timer_key);
+	hold.read_from(hold->options.fifo ? Key::lowest() : jobs.shed_key, jobs.shed_timer_key);
 }
 
 static void
@@ -280,8 +280,8 @@ settle_queue(const QueueEffect &effect, bool commit)
 }
 
 /*
- * Give up all that a failed call has left behind: a refill or probe, places in lines, waits, and
- * permits that were taken in advance.
+ * Give up all that a failed call has left behind: a refill, visit or step of a lap, places in
+ * lines, waits, and permits that were taken in advance.
  */
 static void
 abandon_call()

@@ -1,18 +1,19 @@
 /*
- * Prepared transactions.
+ * Prepared transactions, at PREPARE TRANSACTION. prepared_end.cpp has what comes after their end.
  *
  * COMMIT PREPARED and ROLLBACK PREPARED run no callback of the extension. Any session can call
  * them, even after a restart or a failover. So PREPARE stores the effects in shared memory: each
  * lease stores how the transaction will change it (struct Prepared), and an entry remembers the
  * transaction and the queues to which it has enqueued. A process that finds the transaction ended
- * applies the effects. Hints are not stored: the cursors of the queues go back to -infinity, and
- * the rows are read from the table.
+ * applies the effects. Hints are not stored: the entry has the smallest keys of the jobs that the
+ * transaction has written to each queue. The cursors of the queue go back to these keys, and the
+ * rows are read from the table.
  *
  * After a restart, the entries are made anew from the server's list of prepared transactions. Each
- * new entry is for all queues of its database. Leases exist then only if they were saved
- * (load/saved_lease.h), together with the changes that these transactions will make to them. Rows
- * that such a transaction has deleted or locked are BUSY until it ends
- * (protocol: busy-is-not-gone).
+ * new entry is for all queues of its database, and their cursors go back to -infinity. Leases exist
+ * then only if they were saved (load/saved_lease.h), together with the changes that these
+ * transactions will make to them. Rows that such a transaction has deleted or locked are BUSY until
+ * it ends (protocol: busy-is-not-gone).
  */
 #include "engine/hold.h"
 #include "engine/invalidate.h"
@@ -23,8 +24,6 @@
 #include <algorithm>
 
 namespace pgq {
-
-/* ---- PREPARE ---- */
 
 /*
  * Take a free entry. If all entries are in use, settle the entries whose transactions have ended,
@@ -183,6 +182,49 @@ touch_counted(PreparedEntry *entry, const QueueRef &ref)
 	return touched->generation == ref.generation ? touched : nullptr;
 }
 
+/* Lower the keys of `touched`, or raise its horizon, to those of a new job. */
+static void
+hand_over_hint(Touched *touched, const Hint &hint)
+{
+	if (hint.delayed)
+	{
+		touched->timer_key = Min(touched->timer_key, hint.timer_key());
+		return;
+	}
+	touched->key = Min(touched->key, hint.key);
+	touched->horizon = Max(touched->horizon, hint.key.run_at);
+}
+
+/*
+ * Store from where on memory will lack jobs of the queue when the transaction has committed. With
+ * the jobs whose hints the transaction did not remember.
+ */
+static void
+hand_over_jobs(PreparedEntry *entry, const QueueHints &jobs)
+{
+	int64 enqueued = 0;
+	for (const HintEffect &effect : jobs.hints)
+		enqueued += effect.jobs;
+	touch(entry, jobs.ref, enqueued);
+	Touched *touched = &entry->touched[jobs.ref.queue - shared->queues];
+	if (touched->generation != jobs.ref.generation)
+		return;
+	if (!touched->jobs)
+	{
+		touched->jobs = true;
+		touched->key = Key::highest();
+		touched->timer_key = TimerKey::highest();
+		touched->horizon = PG_INT64_MIN;
+	}
+	for (const HintEffect &effect : jobs.hints)
+		hand_over_hint(touched, effect.hint);
+	if (!jobs.shed)
+		return;
+	touched->key = Min(touched->key, jobs.shed_key);
+	touched->timer_key = Min(touched->timer_key, jobs.shed_timer_key);
+	touched->horizon = Max(touched->horizon, jobs.shed_horizon);
+}
+
 static void
 hand_over_counts(PreparedEntry *entry, const Effects &effects)
 {
@@ -226,202 +268,12 @@ hand_over_to_entry()
 		hand_over_lease(effect, effects.leases.end(), xid);
 	}
 	for (const QueueHints &jobs : effects.jobs)
-	{
-		int64 enqueued = 0;
-		for (int i = 0; i < jobs.hints.size; i++)
-			enqueued += jobs.hints.items[i].jobs;
-		touch(entry, jobs.ref, enqueued);
-	}
+		hand_over_jobs(entry, jobs);
 	hand_over_counts(entry, effects);
 	for (const DuplicateEffect &effect : effects.duplicates)
 		touch(entry, effect.ref, 0, effect.jobs);
 	hand_over_locks(effects, xid);
 	activate_entry(entry, MyDatabaseId, xid);
-}
-
-/* ---- COMMIT PREPARED, ROLLBACK PREPARED ---- */
-
-/*
- * Apply or undo what the prepared transaction does to a lease that it uses. Returns false if the
- * lease has ended.
- */
-static bool
-settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monotonic,
-					QueueHold &hold)
-{
-	if (commit && was.ended)
-	{
-		/*
-		 * The counters count the end of a lost attempt as lost. How the job has ended is stored in
-		 * `told`.
-		 */
-		if (was.how == LeaseEnd::kLost)
-			hold.tell(lease->key.job_id, was.told);
-		count_end(lease, was.how, was.dead, monotonic, hold);
-		hold.end(lease, is_gone(was.how));
-		return false;
-	}
-	/* All uses of a lease belong to one transaction. */
-	while (lease->uses > 0)
-		hold.stop_using(lease, true, monotonic);
-	if (was.cancels())
-		undo_revocation(lease, monotonic, hold);
-	return true;
-}
-
-static void
-settle_prepared_claim(Lease *lease, bool commit, int64 monotonic, QueueHold &hold)
-{
-	if (!commit && lease->state == LeaseState::kClaiming)
-		return hold.give_back(lease); /* the job was not handed out */
-	if (!commit)
-		return lose_claimed(lease, monotonic, hold);
-	SetInvalidVirtualTransactionId(lease->claimer);
-	note_wait(lease, monotonic);
-	hold.unpin(lease, monotonic);
-}
-
-static void
-settle_prepared_lease(Lease *lease, TransactionId xid, bool commit, int64 monotonic,
-					  QueueHold &hold)
-{
-	Prepared was = lease->prepared;
-	Prepared left = was;
-	bool used = was.use_xid == xid;
-	bool claimed = was.claim_xid == xid;
-	bool moved = was.row_xid == xid;
-	if (used)
-		left = {.claim_xid = was.claim_xid, .row_xid = was.row_xid, .gone = was.gone};
-	if (claimed)
-		left.claim_xid = InvalidTransactionId;
-	if (moved)
-		left.row_xid = InvalidTransactionId;
-	set_prepared(lease, left);
-	if (moved && commit)
-		lack_row(lease, was.gone);
-	if (moved && commit && end_if_rows_gone(lease, monotonic, hold))
-		return;
-	if (used && !settle_prepared_use(lease, was, commit, monotonic, hold))
-		return;
-	if (claimed)
-		settle_prepared_claim(lease, commit, monotonic, hold);
-}
-
-/*
- * Settle leases of the transaction, as many as one hold may handle. Returns whether more leases may
- * be left.
- */
-static bool
-settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
-{
-	int64 monotonic = monotonic_now();
-	int settled = 0;
-	dlist_node *head = &hold->prepared.head;
-	for (dlist_node *node = head->next, *next; node != head && settled < kHoldMax; node = next)
-	{
-		next = node->next;
-		auto *lease = container_of<Lease>(node, offsetof(Lease, in_line));
-		if (lease->prepared.use_xid != xid && lease->prepared.claim_xid != xid &&
-			lease->prepared.row_xid != xid)
-			continue;
-		settle_prepared_lease(lease, xid, commit, monotonic, hold);
-		settled++;
-	}
-	return settled == kHoldMax;
-}
-
-/*
- * Settle the leases of one queue that the transaction has used, then read the queue's rows again.
- * Returns false if the slot belongs to another queue by now. touched: the changes of the
- * transaction to this queue; NULL if these are not known.
- */
-static bool
-settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const Touched *touched)
-{
-	bool current = true;
-	uint64 whole_xid = xid_with_epoch(xid);
-	for (bool more = true; more && current;)
-		current = change_queue(ref, [&](QueueHold &hold) {
-			more = settle_prepared_leases(xid, commit, hold);
-			if (more)
-				return;
-			if (commit)
-				hold.read_all(clock_mark(hold.queue()));
-			if (commit && touched != nullptr)
-			{
-				hold->counters.enqueued += touched->enqueued;
-				hold->counters.deduplicated += touched->deduplicated;
-			}
-			if (touched != nullptr)
-				settle_prepared_count(hold, *touched, whole_xid, commit);
-			else
-				forget_count(hold->count);
-			hold.wake_scheduler();
-		});
-	return current;
-}
-
-/*
- * Settle all queues that the entry records. Returns false if the transaction has changed more
- * queues than recorded, or if a recorded queue has lost its slot.
- */
-static bool
-settle_touched(const PreparedEntry *entry, bool commit)
-{
-	bool all = true;
-	for (int i = 0; i < shared->max_queues; i++)
-	{
-		const Touched &touched = entry->touched[i];
-		QueueRef ref = {&shared->queues[i], touched.generation, touched.queue_id};
-		if (touched.generation != 0 && !settle_prepared_queue(ref, entry->xid, commit, &touched))
-			all = false;
-	}
-	return all && !entry->all_queues;
-}
-
-/* Apply or undo the effects of a transaction that has ended, then free the entry. */
-static void
-settle_transaction(PreparedEntry *entry, bool commit)
-{
-	if (!settle_touched(entry, commit))
-		for_each_queue(nullptr, [&](const QueueRef &ref) {
-			if (ref.queue->database->oid == entry->database)
-				settle_prepared_queue(ref, entry->xid, commit, nullptr);
-		});
-	if (entry->deleted && commit)
-		note_deletions(entry->database);
-	if (entry->uncounted && commit)
-		forget_counts(entry->database);
-	if (entry->unfiled && commit)
-		invalidate_all(entry->database);
-	if ((entry->schedules || entry->all_queues) && commit)
-		tell_of_schedules(entry->database);
-	pg_atomic_fetch_sub_u32(&shared->watched, 1);
-	free_entry(entry);
-	/*
-	 * Settling the locks may raise an error. All steps that no other process would repeat are done
-	 * by now.
-	 */
-	settle_prepared_locks();
-}
-
-void
-resolve_prepared()
-{
-	for (int i = 0; i < max_prepared_xacts; i++)
-	{
-		PreparedEntry *entry = &shared->prepared_entries[i];
-		TransactionId xid = xid_of_entry(entry);
-		/*
-		 * The order of the two questions matters: pg_xact says "committed" while the transaction
-		 * still waits for its synchronous standby (protocol: ended-then-committed).
-		 */
-		if (!TransactionIdIsValid(xid) || TransactionIdIsInProgress(xid))
-			continue;
-		bool commit = TransactionIdDidCommit(xid);
-		if (begin_resolving(entry, xid))
-			settle_transaction(entry, commit);
-	}
 }
 
 } // namespace pgq

@@ -39,7 +39,9 @@ abandon_refill()
 			case RefillKind::kTimer:
 				return hold.schedule().abandon_timer_refill();
 			case RefillKind::kGroups:
-				return hold.schedule().abandon_probes();
+				return hold.schedule().end_visits();
+			case RefillKind::kLap:
+				return hold.schedule().end_step();
 		}
 	});
 }

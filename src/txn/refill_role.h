@@ -1,6 +1,6 @@
 /*
- * The refill or probe that this process has begun and not finished. If the call fails, the abort
- * callback abandons the refill.
+ * The refill, visit of markers or step of a lap that this process has begun and not finished. If
+ * the call fails, the abort callback abandons it.
  */
 #pragma once
 
@@ -13,16 +13,21 @@ enum class RefillKind : uint8
 	kWindow,
 	kTimer,
 	kGroups,
+	kLap,
 };
 
 /*
- * begin_refill_role() notes that this process refills the queue's window or timer, or probes its
- * groups; an abort abandons that. end_refill_role() notes that the refill or probe is finished.
+ * begin_refill_role() notes that this process refills the queue's window or timer, visits markers
+ * of its groups, or makes a step of its lap; an abort abandons that. end_refill_role() notes that
+ * the refill is finished.
  */
 void begin_refill_role(const QueueRef &ref, RefillKind kind);
 void end_refill_role();
 
-/* Abandon the refill or probe of this process that is under way, if there is one. Cannot fail. */
+/*
+ * Abandon the refill, visit or step of this process that is under way, if there is one. A visit or
+ * step that is finished ends in the same way. Cannot fail.
+ */
 void abandon_refill();
 
 } // namespace pgq

@@ -31,6 +31,20 @@ sub works_ok
 	is(scalar keys %seen, 400, "$what: ready and delayed jobs go out");
 	is((grep { $_ > 1 } values %seen) + 0, 0, '... once');
 
+	# Rules for groups: nobody has read yet what is delayed in these queues. A claim that does not end is cancelled.
+	my $rules = 0;
+	for my $rule ('group_concurrency => 1', 'fifo => true', 'fair => true', 'fair => true, fifo => true',
+		'fair => true, group_concurrency => 1')
+	{
+		my $grouped = $queue . '_' . ++$rules;
+		create_queue($node, $grouped, $rule);
+		sql("SELECT pgq_enqueue('$grouped', '1', group_key => 'g' || i, delay => i % 2 * interval '1 day')
+			FROM generate_series(1, 20) i");
+		my $claim = "SELECT count(*) FROM pgq_claim('$grouped', 10)";
+		my (undef, $claimed) = $node->psql('postgres', "SET statement_timeout = '300 s'; $claim; $claim");
+		is($claimed, "10\n0", "$what, $rule: ready jobs go out, delayed ones do not");
+	}
+
 	# A failure is counted by whoever reports it.
 	sql("SELECT pgq_enqueue('$queue', '\"fails\"'); SELECT pgq_fail(job_id, lease, 'no') FROM pgq_claim('$queue')");
 	is(sql("SELECT attempt, pgq_ack(job_id, lease) FROM pgq_claim('$queue', wait => '60 s')"), '2|', "$what: a retry comes back");

@@ -302,6 +302,25 @@ sub enqueues
 	is(sql("SELECT job_id, attempt FROM pgq_claim('$queue', 10)"), "$l[2][0]|2", '... and the retry is there');
 }
 
+# ---- a waiting job that a prepared transaction has in hand ----
+
+# A claim that meets the lease of this transaction drops the hint of the job. When the transaction has ended, a claim gets the job,
+# and the reconciler has not had to help.
+for my $verb ('pgq_retry(ID)', 'pgq_update(ID, priority => 3)', q{pgq_enqueue('QUEUE', '2', unique_key => 'k')})
+{
+	for my $end ('COMMIT', 'ROLLBACK')
+	{
+		my $queue = new_queue(0);
+		is(ask($s, "SELECT job_id FROM pgq_claim('$queue')"), '', 'the queue is empty');
+		my $id = ask($s, "SELECT pgq_enqueue('$queue', '1', unique_key => 'k')");
+		prepare('w', 'SELECT ' . $verb =~ s/ID/$id/r =~ s/QUEUE/$queue/r);
+		is(ask($s, "SELECT job_id FROM pgq_claim('$queue')"), '', "... $verb is prepared: no claim gets the job");
+		ask($s, "$end PREPARED 'w'");
+		is(ask($s, "SELECT job_id FROM pgq_claim('$queue', wait => '60 s')"), $id, "... after $end PREPARED a claim gets it");
+		is(ask($s, "SELECT repaired FROM pgq_ext.queue_stats WHERE queue = '$queue'"), '0', '... memory has not forgotten it');
+	}
+}
+
 # ---- not for those who keep the house ----
 
 {

@@ -33,6 +33,7 @@ my $pid = wait_for_scheduler($node);
 		END LOOP; END $$});
 	for my $set ("lease_time = '178000000 years', backoff_max = '-178000000 years', backoff_jitter = 'NaN', keep_dead = '178000000 years'",
 		"lease_time = '-1 s', max_runtime = '-1 s', max_attempts = -1, backoff_base = '178000000 years', backoff_jitter = 'Infinity'",
+		'fair = true, group_rate_limit = 1, fifo = true, group_concurrency = 2',
 		'lease_time = NULL, max_runtime = NULL, max_attempts = NULL, backoff_base = NULL, backoff_max = NULL, backoff_jitter = NULL,
 			keep_dead = NULL, notify = NULL, paused = NULL, created_at = NULL')
 	{

@@ -185,8 +185,9 @@ for my $row (table($sizing))
 is_deeply([ sort keys %said ], [ sort keys %bytes ], 'what one more costs is said of every bound');
 about_ok("one more of $_", $said{$_}, $bytes{$_}) for sort keys %bytes;
 my $text   = $sizing =~ s/\s+/ /gr;
-my ($each) = $text =~ /\(window_size \+ timer_size\) \* (\d+)`/;
-about_ok('... in the sum', $each, $bytes{'pgq_ext.window_size'});
+my %each;
+@each{qw(window timer)} = $text =~ /\(window_size \* (\d+) \+ timer_size \* (\d+)\)`/;
+about_ok("... in the sum, $_", $each{$_}, $bytes{"pgq_ext.${_}_size"}) for sort keys %each;
 my ($total) = $text =~ /with the defaults about (\d+) MB/;
 about_ok('all of it in MB', $total, sql(q{SELECT round(sum(entry_bytes * bound) / 1e6, 1) FROM pgq_ext.capacity
 	WHERE guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size')}));

@@ -9,8 +9,7 @@ use RotationTest;
 use Session;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 10\n");
-my $ask = in_one_session($node);
-sub sql { return $ask->($_[0]) }
+sub sql { return $node->safe_psql('postgres', $_[0]) }
 sql(q{SELECT pgq_create_queue('q', lease_time => '1 day', max_attempts => 3, backoff_base => '1 h', backoff_jitter => 0)});
 my $s = session($node);
 

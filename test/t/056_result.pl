@@ -8,8 +8,7 @@ use PgqTest;
 use Session;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 10\nmax_connections = 300\n");
-my $ask = in_one_session($node);
-sub sql { return $ask->($_[0]) }
+sub sql { return $node->safe_psql('postgres', $_[0]) }
 sql(q{SELECT pgq_create_queue('q', lease_time => '1 day', backoff_base => '1 h', keep_finished => '1 day'), pgq_create_queue('bare', lease_time => '1 day', backoff_base => '1 h')});
 sql('CREATE EXTENSION dblink');
 my ($s, $other) = (session($node), session($node));
@@ -134,13 +133,13 @@ for my $queue ('q', 'bare')
 	my ($id, $lease) = claimed('q');
 	sql("SELECT pgq_fail($id, $lease, 'hopeless', retry => false)");
 	ask($other, "BEGIN; SELECT pgq_retry($id)");
-	is($node->safe_psql('postgres', "SET lock_timeout = '20 s'; SELECT state FROM pgq_result($id)"), 'dead', 'a dead letter that somebody is bringing back, for the present');
-	is($node->safe_psql('postgres', "SET lock_timeout = '20 s'; SELECT state FROM pgq_result($id, '60 s')"), 'dead', '... whoever waits');
+	is(sql("SET lock_timeout = '20 s'; SELECT state FROM pgq_result($id)"), 'dead', 'a dead letter that somebody is bringing back, for the present');
+	is(sql("SET lock_timeout = '20 s'; SELECT state FROM pgq_result($id, '60 s')"), 'dead', '... whoever waits');
 	ask($other, 'COMMIT');
 	is(sql("SELECT state FROM pgq_result($id)"), 'ready', '... until it is back');
 	sql("SELECT pgq_cancel($id)");
 	$id = ask($other, q{BEGIN; SELECT pgq_enqueue('q', '1')});
-	is($node->safe_psql('postgres', "SET lock_timeout = '20 s'; SELECT count(*) FROM pgq_result($id)"), '0', 'one that is being enqueued is none yet');
+	is(sql("SET lock_timeout = '20 s'; SELECT count(*) FROM pgq_result($id)"), '0', 'one that is being enqueued is none yet');
 	is(told($id, sub { ask($other, 'COMMIT') }, "SELECT pgq_cancel($id)"), 'cancelled||', '... but who knows its id can wait');
 	($id, $lease) = claimed('bare');
 	is(sql("BEGIN; SELECT pgq_ack($id, $lease); SELECT count(*), clock_timestamp() < now() + interval '50 s' FROM pgq_result($id, '60 s'); COMMIT"), "\n0|t", 'for its own end nobody waits');
@@ -178,13 +177,12 @@ for my $end ('ack', 'cancel')
 	# Its lease remembers where it belongs now, so that the end of the lease itself gives the claim a job.
 	sql("UPDATE pgq_ext.job SET priority = 5 WHERE job_id = $back");
 	is(sql(q{SELECT count(*) FROM pgq_claim('bare')}), '0', 'there is nothing to claim');
+	# A session that was idle wakes once by itself, 10 s later: before it claims.
+	send_sql($s, q{SELECT pg_sleep(11) \; SELECT job_id, clock_timestamp() < statement_timestamp() + interval '65 s' FROM pgq_claim('bare', wait => '60 s')});
 	my $each = "FROM generate_series(1, $many) n";
 	my $at = sprintf 'dbname=postgres host=%s port=%s', $node->host, $node->port;
 	ask($other, "SELECT count(dblink_connect('w' || n, '$at')) $each");
 	ask($other, "SELECT count(*) $each, dblink('w' || n, 'SELECT job_id FROM pgq_result(0)') AS r(none bigint)");
-	# Once all are connected, which takes minutes on a slow machine: this claim waits for one minute.
-	# A session that was idle wakes once by itself, 10 s later: before it claims.
-	send_sql($s, q{SELECT pg_sleep(11) \; SELECT job_id, clock_timestamp() < statement_timestamp() + interval '65 s' FROM pgq_claim('bare', wait => '60 s')});
 	ask($other, "SELECT sum(dblink_send_query('w' || n, \$\$SELECT state FROM pgq_result($id, '60 s')\$\$)) $each");
 	wait_for($node, "count(*) = $many FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%pgq_result%' AND pid <> pg_backend_pid()");
 	wait_for($node, "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");

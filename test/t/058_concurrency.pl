@@ -9,8 +9,7 @@ use PgqTest;
 use Session;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 10\n");
-my $ask = in_one_session($node);
-sub sql { return $ask->($_[0]) }
+sub sql { return $node->safe_psql('postgres', $_[0]) }
 sql(q{SELECT pgq_create_queue('q', concurrency => 2, lease_time => '1 day', backoff_base => '1 h')});
 my ($a, $b, $waiter) = map { session($node) } 1 .. 3;
 my $pid = pid_of($waiter);

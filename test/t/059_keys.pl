@@ -11,10 +11,7 @@ use PgqTest;
 use Session;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 20\ndeadlock_timeout = '100 ms'\nrestart_after_crash = on\n");
-my $ask = in_one_session($node);
-sub sql { return $ask->($_[0]) }
-# Prepares a transaction in a session of its own, which has ended when the function returns.
-sub prepare { return $node->safe_psql('postgres', "$_[0]; PREPARE TRANSACTION '$_[1]'") }
+sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub sessions { return map { session($node) } 1 .. $_[0] }
 sql(q{SELECT pgq_create_queue('q', lease_time => '1 day', backoff_base => '0', max_attempts => 1000000)});
 my ($a, $b, $c) = sessions(3);
@@ -68,7 +65,7 @@ for my $end (qw(COMMIT ROLLBACK))
 }
 {
 	next_key();
-	my $job = prepare('BEGIN; ' . enqueue(), 'p');
+	my $job = sql('BEGIN; ' . enqueue() . q{; PREPARE TRANSACTION 'p'});
 	send_sql($b, enqueue());
 	ok(waits($b), 'the second waits for a prepared one');
 	crash();
@@ -324,7 +321,7 @@ for my $more ('', $replace)
 	{
 		next_key();
 		my $job = sql(enqueue());
-		is(prepare('BEGIN; ' . enqueue($more), 'p'), $job, 'a prepared transaction has met a job');
+		is(sql('BEGIN; ' . enqueue($more) . q{; PREPARE TRANSACTION 'p'}), $job, 'a prepared transaction has met a job');
 		is(sql(q{SELECT job_id FROM pgq_claim('q', wait => '300 ms')}), '', '... nobody gets it');
 		crash();
 		is(sql(q{SELECT job_id FROM pgq_claim('q', wait => '300 ms')}), '', '... nor after a crash');
@@ -349,7 +346,7 @@ for my $more ('', $replace)
 {
 	next_key();
 	my $job = sql(enqueue());
-	prepare('BEGIN; ' . enqueue(), 'p');
+	sql('BEGIN; ' . enqueue() . q{; PREPARE TRANSACTION 'p'});
 	sql("BEGIN; UPDATE pgq_ext.job SET priority = 3 WHERE job_id = $job; ROLLBACK");
 	is(sql(q{SELECT job_id FROM pgq_claim('q', wait => '300 ms')}), '', 'a job of which a change was undone meanwhile is not handed out');
 	sql(q{COMMIT PREPARED 'p'});
@@ -541,7 +538,7 @@ for my $round (1 .. 3)
 	is(sql('TABLE two_owners'), '', "round $round: a key never had two owners");
 }
 my $worker = session($node);
-for (1 .. $PostgreSQL::Test::Utils::timeout_default)
+for (1 .. 60)
 {
 	last if sql('SELECT count(*) FROM pgq_ext.job') == 0;
 	ask($worker, 'CALL work(1)');

@@ -9,8 +9,7 @@ use PgqTest;
 use Session;
 
 my $node = pgq_node('main', conf => "max_prepared_transactions = 10\npgq_ext.window_size = 4\npgq_ext.timer_size = 4\n");
-my $ask = in_one_session($node);
-sub sql { return $ask->($_[0]) }
+sub sql { return $node->safe_psql('postgres', $_[0]) }
 sql(q{SELECT pgq_create_queue('q', group_concurrency => 1, lease_time => '1 day', backoff_base => '1 h');
 	SELECT pgq_create_queue('two', group_concurrency => 2, lease_time => '1 day', backoff_base => '0');
 	SELECT pgq_create_queue('f', fifo => true, lease_time => '1 day', backoff_base => '1 h')});
@@ -176,24 +175,39 @@ for my $how (sort keys %end)
 	clear();
 }
 
-for my $how (['cancelled' => sub { "SELECT pgq_cancel($_[0])" }],
-	['deleted by hand' => sub { "DELETE FROM pgq_ext.job WHERE job_id = $_[0]" }],
-	['moved to another group by hand' => sub { "UPDATE pgq_ext.job SET group_key = 'else' WHERE job_id = $_[0]" }],
-	['moved to another queue by hand' => sub { "UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'q') WHERE job_id = $_[0]" }],
-	['moved to another group' => sub { "SELECT pgq_update($_[0], group_key => 'else')" }],
-	['expired' => sub { "UPDATE pgq_ext.job SET expires_at = now() WHERE job_id = $_[0]" }])
+# The first job of a group is delayed, and leaves the group, also in a prepared transaction. No reconciler has to help.
+my @leaves = (
+	[ 'cancelled' => sub { "SELECT pgq_cancel($_[0])" } ],
+	[ 'deleted by hand' => sub { "DELETE FROM pgq_ext.job WHERE job_id = $_[0]" } ],
+	[ 'moved to another group by hand' => sub { "UPDATE pgq_ext.job SET group_key = 'else' WHERE job_id = $_[0]" } ],
+	[ 'moved to another queue by hand' =>
+		  sub { "UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'q') WHERE job_id = $_[0]" } ],
+	[ 'moved to another group' => sub { "SELECT pgq_update($_[0], group_key => 'else')" } ],
+	[ 'expired' => sub { "UPDATE pgq_ext.job SET expires_at = now() WHERE job_id = $_[0]" } ]);
+for my $how (@leaves, map { [ @$_, 'prepared' ] } @leaves)
 {
-	my ($what, $statement) = @$how;
+	my ($what, $statement, $prepared) = @$how;
+	$what .= ', prepared' if $prepared;
+	my $repaired = sql(q{SELECT repaired FROM pgq_ext.queue_stats WHERE queue = 'f'});
 	my ($first) = split /\n/, sql(q{SELECT pgq_enqueue('f', '1', group_key => 'x', delay => '1 h')});
 	my @rest = enqueue('f', ('x') x 9);
 	is(ids(claim($one, 'f', 10)), '', 'a delayed first job keeps its group waiting');
 	send_sql($waiter, q{SELECT 'got ' || job_id, pgq_ack(job_id, lease) FROM pgq_claim('f', wait => '60 s')});
 	wait_for($node, "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
-	sql($statement->($first));
+	if ($prepared)
+	{
+		ask($two, 'BEGIN');
+		ask($two, $statement->($first));
+		ask($two, q{PREPARE TRANSACTION 'p'});
+		is(ids(claim($one, 'f', 10)), '', "... $what: nothing goes out before COMMIT PREPARED");
+		ask($two, q{COMMIT PREPARED 'p'});
+	}
+	else { sql($statement->($first)) }
 	is(scalar reply($waiter), "got $rest[0]|", "... $what: the next goes out to who waits");
 	my $order = '';
 	while (my ($held) = claim($one, 'f', 1)) { $order .= " $held->[0]" if $held->[0] != $first; ack($one, $held) }
 	is($order, join('', map { " $_" } @rest[ 1 .. 8 ]), '... and the others in order');
+	is(sql(q{SELECT repaired FROM pgq_ext.queue_stats WHERE queue = 'f'}), $repaired, '... memory has forgotten none');
 	clear();
 }
 
@@ -250,6 +264,18 @@ for my $how (['cancelled' => sub { "SELECT pgq_cancel($_[0])" }],
 	@held = claim($one, 'f', 10);
 	is(ids(@held), $first, '... and goes out when it is');
 	ack($one, @held);
+	clear();
+}
+
+# ---- groups that wait for their heads ----
+
+{
+	sql(q{SELECT pgq_enqueue('f', '1', group_key => 'g' || g, delay => '1 h') FROM generate_series(1, 150) AS g;
+		SELECT pgq_enqueue('f', '1', group_key => 'g' || g) FROM generate_series(1, 20), generate_series(1, 150) AS g});
+	is(ids(claim($one, 'f', 1)), '', 'no job goes out before the delayed head of its group');
+	my $before = time();
+	well_ok('while jobs wait for their heads');
+	cmp_ok(time() - $before, '<', 10, '... and the check does not take each of them for forgotten');
 	clear();
 }
 

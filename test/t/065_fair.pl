@@ -70,12 +70,35 @@ sub left { my ($queue, $who) = @_; return sql("SELECT count(*) FROM pgq_ext.job_
 	sql(q{SELECT pgq_drop_queue('turns', force => true)});
 }
 
-# Fewer places than groups: some wait for their turn while others have theirs, but each gets it.
+# Fewer places in memory than groups: each group still gets its turn.
 for my $window (2, 8)
 {
 	$node->append_conf('postgresql.conf', "pgq_ext.window_size = $window\n");
 	$node->stop('immediate');
 	$node->start;
+	{
+		# All rows are read again while the first six jobs of each group are in work: steps of the lap meet many leased rows.
+		my $s = session($node);
+		ask($s, q{SELECT pgq_create_queue('leased', fair => true, lease_time => '1 day')});
+		ask($s, q{SELECT count(pgq_enqueue('leased', to_jsonb(i), group_key => 'g' || i % 20)) FROM generate_series(1, 200) i});
+		is(ask($s, q{SELECT count(*) FROM pgq_claim('leased', 120)}), '120', "window of $window: of 20 groups many jobs are in work");
+		is(ask($s, q{SELECT string_agg(DISTINCT n::text, ' ') FROM
+			(SELECT count(*) AS n FROM pgq_ext.lease WHERE queue = 'leased' GROUP BY group_key) g}), '6', '... six of each');
+		for my $try (1 .. 6)
+		{
+			ask($s, q{SELECT pgq_enqueue('leased', '1', group_key => 'urgent', priority => 5)});
+			ask($s, q{BEGIN; SELECT pgq_enqueue('leased', '1', group_key => 'prepared'); PREPARE TRANSACTION 'p'});
+			ask($s, q{COMMIT PREPARED 'p'});
+			is(ask($s, q{SELECT group_key FROM pgq_claim('leased')}), 'urgent', "... after COMMIT PREPARED ($try) the urgent one goes out");
+		}
+		is(ask($s, q{SELECT count(*) FROM pgq_claim('leased', 5)}), '5', '... then others, as many as were asked for');
+		is(ask($s, q{SELECT count(pgq_ack(job_id, lease)) FROM pgq_ext.lease WHERE queue = 'leased'}), '131', '... those in work end');
+		my %once = map { $_ => 1 } drain($node, 'leased');
+		is(scalar keys %once, 212 - 131, '... and all others go out');
+		well_ok('then');
+		ask($s, q{SELECT pgq_drop_queue('leased')});
+		end_session($s);
+	}
 	fill('narrow');
 	my ($worker, $open) = (session($node), session($node));
 	ask($open, 'BEGIN');

@@ -10,10 +10,7 @@ use ClockTest;
 use Session;
 
 my $node = clock_node('main', conf => "max_prepared_transactions = 10\nrestart_after_crash = on\n");
-my $ask = in_one_session($node);
-sub sql { return $ask->($_[0]) }
-# Prepares a transaction in a session of its own, which has ended when the function returns.
-sub prepare { return $node->safe_psql('postgres', "$_[0]; PREPARE TRANSACTION '$_[1]'") }
+sub sql { return $node->safe_psql('postgres', $_[0]) }
 
 # As the view said it when it read the rows: by their state in job_status.
 my $rows = q{
@@ -132,17 +129,17 @@ agrees('dead letters');
 
 for my $end (qw(COMMIT ROLLBACK))
 {
-	prepare(q{BEGIN; SELECT pgq_enqueue('q', '1'), pgq_enqueue('q', '2', delay => '1 day'), pgq_enqueue('beside', '1');
+	sql(q{BEGIN; SELECT pgq_enqueue('q', '1'), pgq_enqueue('q', '2', delay => '1 day'), pgq_enqueue('beside', '1');
 		SAVEPOINT s; SELECT pgq_enqueue('q', '3', delay => '1 h'); ROLLBACK TO s;
 		SELECT pgq_fail(job_id, lease, 'again') FROM pgq_claim('q', 1); SELECT pgq_fail(job_id, lease, retry => false) FROM pgq_claim('q', 1);
-		DELETE FROM pgq_ext.job WHERE job_id = (SELECT min(job_id) FROM pgq_ext.job_status WHERE state = 'scheduled')}, 'p');
+		DELETE FROM pgq_ext.job WHERE job_id = (SELECT min(job_id) FROM pgq_ext.job_status WHERE state = 'scheduled'); PREPARE TRANSACTION 'p'});
 	agrees('prepared');
 	sql("$end PREPARED 'p'");
 	agrees("$end PREPARED");
-	prepare(q{BEGIN; SELECT pgq_enqueue('q', to_jsonb(i), delay => interval '5 min' + i * interval '10 s') FROM generate_series(1, 30) i}, 'p');
+	sql(q{BEGIN; SELECT pgq_enqueue('q', to_jsonb(i), delay => interval '5 min' + i * interval '10 s') FROM generate_series(1, 30) i; PREPARE TRANSACTION 'p'});
 	sql("$end PREPARED 'p'");
 	agrees("$end PREPARED of many that wait");
-	prepare(q{BEGIN; SELECT pgq_enqueue('q', '1'), pgq_enqueue('q', '2', delay => '1 day'); SELECT pgq_ack(job_id, lease) FROM pgq_claim('q', 1)}, 'p');
+	sql(q{BEGIN; SELECT pgq_enqueue('q', '1'), pgq_enqueue('q', '2', delay => '1 day'); SELECT pgq_ack(job_id, lease) FROM pgq_claim('q', 1); PREPARE TRANSACTION 'p'});
 	$node->stop;
 	start_with_clock($node);
 	is_known();
@@ -337,8 +334,8 @@ sub change_all
 		sql("SELECT pgq_fail(job_id, lease, retry => job_id % 2 = 0, retry_in => CASE WHEN job_id % 2 = 0 THEN interval '1 h' END) FROM pgq_claim('$queue', 4)");
 		sql("SELECT count(*) FROM pgq_claim('$queue', 2)");
 		sql("BEGIN; SELECT pgq_enqueue('$queue', '1'), pgq_ack(job_id, lease) FROM pgq_claim('$queue', 2); ROLLBACK");
-		prepare("BEGIN; SELECT pgq_enqueue('$queue', '1'); SAVEPOINT s; SELECT pgq_enqueue('$queue', '2', delay => '1 h'); ROLLBACK TO s; SELECT pgq_ack(job_id, lease) FROM pgq_claim('$queue', 1)",
-			"$queue$gid");
+		sql("BEGIN; SELECT pgq_enqueue('$queue', '1'); SAVEPOINT s; SELECT pgq_enqueue('$queue', '2', delay => '1 h'); ROLLBACK TO s; SELECT pgq_ack(job_id, lease) FROM pgq_claim('$queue', 1);
+			PREPARE TRANSACTION '$queue$gid'");
 	}
 	# The scheduler may be moving one of them.
 	sql(q{DO $$ BEGIN

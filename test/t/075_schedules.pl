@@ -9,10 +9,7 @@ use Test::More;
 use Time::HiRes qw(usleep time);
 
 my $node = pgq_node('main', init => { allows_streaming => 1 }, conf => "max_prepared_transactions = 4\nmax_wal_senders = 4\nrestart_after_crash = on\n");
-my $ask = in_one_session($node);
-sub sql { return $ask->($_[0]) }
-# For what a session keeps.
-sub sql_in_new_session { return scalar $node->safe_psql('postgres', $_[0]) }
+sub sql { return scalar $node->safe_psql('postgres', $_[0]) }
 
 sql(q{CREATE TABLE ledger (schedule text, tick timestamptz, job_id bigint)});
 my $drain = q{WITH c AS MATERIALIZED (SELECT * FROM pgq_claim('s', 1000)), l AS (
@@ -144,7 +141,7 @@ my $pid = wait_for_scheduler($node);
 	sql(q{CREATE ROLE maker; CREATE ROLE dropped; GRANT EXECUTE ON FUNCTION pgq_schedule, pgq_enqueue TO maker, dropped});
 	sql(q{SELECT pgq_enqueue('full', '1')});
 	sql("SELECT pgq_schedule('$_', 'every 1 s', '$_')") for qw(full gone);
-	sql_in_new_session("SET ROLE $_; SELECT pgq_schedule('$_', 'every 1 s', 'other')") for qw(maker dropped);
+	sql("SET ROLE $_; SELECT pgq_schedule('$_', 'every 1 s', 'other')") for qw(maker dropped);
 	sql(q{SELECT pgq_schedule('garbled', 'every 1 s', 's'), pgq_schedule('nowhere', 'every 1 s', 's'), pgq_schedule('skips', 'every 1 s', 'full', missed => 'skip')});
 	sql(q{SELECT pgq_drop_queue('gone', force => true); UPDATE pgq_ext.timetable SET cron = 'nonsense' WHERE schedule = 'garbled'; UPDATE pgq_ext.timetable SET timezone = 'Mars/Phobos' WHERE schedule = 'nowhere';
 		REVOKE EXECUTE ON FUNCTION pgq_enqueue FROM maker; DROP OWNED BY dropped; DROP ROLE dropped});
@@ -241,19 +238,19 @@ END
 		{
 			my $name = "$point-$signal";
 			ask($holder, 'SELECT pg_advisory_lock(7366513, 0)');
-			sql_in_new_session("ALTER SYSTEM SET pgq_ext.stop_point = '$point'");
-			sql_in_new_session('SELECT pg_reload_conf()');
+			sql("ALTER SYSTEM SET pgq_ext.stop_point = '$point'");
+			sql('SELECT pg_reload_conf()');
 			usleep(300_000);
 			# Its one tick is now; the next one is next year.
-			sql_in_new_session("SET pgq_ext.stop_point = ''; SELECT pgq_schedule('$name', '0 0 1 1 *', 's', missed => 'all');
+			sql("SET pgq_ext.stop_point = ''; SELECT pgq_schedule('$name', '0 0 1 1 *', 's', missed => 'all');
 				UPDATE pgq_ext.timetable SET next_run_at = date_trunc('year', now(), 'UTC'), due_at = now() WHERE schedule = '$name'");
 			wait_for($node, $waiting);
 			my $pid = scheduler_pid($node);
 			kill $signal, $pid;
-			sql_in_new_session(q{ALTER SYSTEM RESET pgq_ext.stop_point}) if $signal eq 'TERM';
+			sql(q{ALTER SYSTEM RESET pgq_ext.stop_point}) if $signal eq 'TERM';
 			if ($signal eq 'TERM')
 			{
-				sql_in_new_session('SELECT pg_reload_conf()');
+				sql('SELECT pg_reload_conf()');
 				ask($holder, 'SELECT pg_advisory_unlock(7366513, 0)');
 				wait_until_down($pid);
 			}
@@ -262,14 +259,14 @@ END
 				end_session($holder);
 				wait_until_down($pid);
 				wait_until_up($node);
-				sql_in_new_session(q{ALTER SYSTEM RESET pgq_ext.stop_point});
-				sql_in_new_session('SELECT pg_reload_conf()');
+				sql(q{ALTER SYSTEM RESET pgq_ext.stop_point});
+				sql('SELECT pg_reload_conf()');
 				$holder = session($node);
 			}
 			wait_for($node, "next_run_at > now() FROM pgq_ext.schedule WHERE schedule = '$name'");
-			sql_in_new_session($drain);
-			is(sql_in_new_session("SELECT count(*) FROM ledger WHERE schedule = '$name'"), '1', "SIG$signal at $point: one job");
-			sql_in_new_session("SELECT pgq_unschedule('$name')");
+			sql($drain);
+			is(sql("SELECT count(*) FROM ledger WHERE schedule = '$name'"), '1', "SIG$signal at $point: one job");
+			sql("SELECT pgq_unschedule('$name')");
 		}
 	}
 	end_session($holder);
@@ -321,7 +318,6 @@ END
 	usleep(1_500_000);
 	$standby->promote;
 	$node = $standby;
-	$ask = in_one_session($node);
 	sql(q{ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf()});
 	wait_for($node, q{next_run_at > now() FROM pgq_ext.schedule WHERE schedule = 'a'});
 	drain_until(sql('SELECT count(*) FROM ledger') + 2);
@@ -336,7 +332,7 @@ END
 {
 	sql(q{DROP OWNED BY renamed; CREATE ROLE other_maker; GRANT EXECUTE ON FUNCTION pgq_schedule, pgq_enqueue TO other_maker});
 	sql(q{SELECT pgq_unschedule(schedule) FROM pgq_ext.schedule});
-	sql_in_new_session(q{SET ROLE other_maker; SELECT pgq_schedule('theirs', '0 0 1 1 *', 's')});
+	sql(q{SET ROLE other_maker; SELECT pgq_schedule('theirs', '0 0 1 1 *', 's')});
 	sql(q{SELECT pgq_schedule('mine', 'every 1 s', 's', '{"a": [1, "b"]}', 'Europe/Berlin', 'one', '{"priority": 3}'), pgq_schedule('paused', '@daily', 's'), pgq_pause_schedule('paused')});
 	my $dump = $node->basedir . '/dump';
 	command_ok([ 'pg_dump', '-Fc', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');

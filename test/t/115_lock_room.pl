@@ -14,8 +14,7 @@ my $node = pgq_node('main', conf => "max_prepared_transactions = 50\npgq_ext.max
 $node->safe_psql('postgres', 'CREATE DATABASE other');
 $node->safe_psql('other',    'CREATE EXTENSION pgq_ext');
 
-my %ask = map { $_ => in_one_session($node, $_) } qw(postgres other);
-sub sql { return $ask{ $_[1] // 'postgres' }->($_[0]) }
+sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
 sub other_state { my ($sql) = @_; return (sqlstate($node, $sql, 'other'))[0] }
 sub used { return sql("SELECT used || '/' || bound FROM pgq_ext.capacity WHERE name = '$_[0]'") }
 my $release = 'SELECT count(pgq_unlock(name, token)) FROM pgq_ext.lock';

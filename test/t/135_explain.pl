@@ -90,6 +90,24 @@ for my $how ('as it is', 'after a restart')
 $s = session($node);
 $pid = pid_of($s);
 
+# ---- jobs that go out before ----
+
+# Each job has a group of its own, so rules for groups keep none back.
+for my $rule ('concurrency => 5', 'group_concurrency => 1', 'fifo => true')
+{
+	sql("SELECT pgq_create_queue('ahead', $rule)");
+	is(sql(q{SELECT count(*) FROM pgq_claim('ahead')}), '0', "$rule: the queue is empty");
+	my @ids = split /\n/, sql(q{SELECT pgq_enqueue('ahead', '1', group_key => 'g' || i) FROM generate_series(1, 4) i});
+	my @words = split /\n/, sql(q{SELECT waits_for FROM pgq_ext.job_status WHERE queue = 'ahead' ORDER BY job_id});
+	is(join(', ', map { s/ or more$//r } @words), 'a worker, behind 1 job, behind 2 jobs, behind 3 jobs',
+		'... waits_for says how many jobs go out before');
+	my $ids = join ', ', @ids;
+	is(sql("SELECT string_agg(e.step, ' ' ORDER BY j) FROM unnest(ARRAY[$ids]) j, pgq_explain(j) e"), 'ready behind behind behind',
+		'... and so does pgq_explain');
+	is(sql(q{SELECT string_agg(c.job_id::text, ' ') FROM pgq_claim('ahead', 4) c}), "@ids", '... in that order');
+	sql(q{SELECT pgq_drop_queue('ahead', force => true)});
+}
+
 # ---- a worker learns what became of its job ----
 
 {

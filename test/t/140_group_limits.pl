@@ -1,5 +1,5 @@
-# Limits of groups hold when they are set on a queue whose jobs are in work, for claims of any size and for any number
-# of priorities.
+# Limits of groups: they hold when a queue with jobs in work gets them, claims get as many jobs as the limits allow, and groups of
+# each priority take turns.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -10,7 +10,7 @@ use PgqTest;
 my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub make { my ($queue, $options) = @_; return sql("SELECT pgq_create_queue('$queue'" . ($options ? ", $options" : '') . ')') }
-# So many jobs of so many groups, in turn.
+# Enqueue $jobs jobs, of $groups groups in turn.
 sub enqueue
 {
 	my ($queue, $jobs, $groups) = @_;
@@ -40,7 +40,8 @@ for my $rule ('group_concurrency => 1', 'fifo => true')
 	sql(q{SELECT pgq_drop_queue('live', force => true)});
 }
 
-# As many leases of groups as one hold counts: those that go out next have entries, too.
+# The queue has 256 leases when it gets the rule: as many as a claim counts in one hold of the lock. Groups of later jobs have
+# entries, too.
 make('even');
 enqueue('even', 256, 256);
 is(claimed('even', 256), 256, 'so many groups are in work');
@@ -75,7 +76,7 @@ sql(q{DO $$ BEGIN
 is(sql('SELECT string_agg(n::text, $$ $$) FROM (SELECT count(*) AS n FROM log WHERE priority = 0 GROUP BY group_key) g'), '4 4 4 4 4',
 	'groups of the lowest priority take turns, however many others come between');
 
-# A job that a transaction acknowledges counts in its group also when the rule comes while its slot is lent.
+# A job whose acknowledgement is not committed, and whose slot is lent, counts in its group when the queue gets the rule.
 {
 	sql(q{SELECT pgq_create_queue('lent', concurrency => 1), pgq_enqueue('lent', '1', group_key => 'a'), pgq_enqueue('lent', '2', group_key => 'b'), pgq_enqueue('lent', '3', group_key => 'a')});
 	my $job     = sql(q{SELECT concat_ws(',', job_id, lease) FROM pgq_claim('lent')});

@@ -1,5 +1,5 @@
-# Leases or entries of groups run short: each claim still ends, no turn of a group is lost, and no queue takes what
-# other queues need.
+# Leases or places in the window run short: each claim still ends, no turn of a group is lost, and no queue takes the
+# memory that other queues need for their groups.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -12,7 +12,7 @@ my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\
 	  . "pgq_ext.max_queues = 24\nstatement_timeout = '600 s'\n");
 my $ask = in_one_session($node);
 sub sql { return $ask->($_[0]) }
-# It has been empty when a claim looked: all that comes is in memory, or known to be beyond it.
+# Create a queue, and let a claim find that it is empty: from then on, memory lacks no row that no cursor or marker covers.
 sub make
 {
 	my ($queue, $options) = @_;
@@ -20,7 +20,7 @@ sub make
 	is(sql("SELECT count(*) FROM pgq_claim('$queue')"), 0, "queue $queue is empty");
 	return;
 }
-# A job of each of these groups, in several transactions.
+# Enqueue a job of each group from g$first to g$groups, in transactions of ten jobs.
 sub enqueue
 {
 	my ($queue, $groups, $first) = @_;
@@ -65,7 +65,7 @@ for my $rule ('fair => true', 'fair => true, group_concurrency => 1', 'fair => t
 }
 
 {
-	# A full window, and behind it the next job of a group that has room again.
+	# The window is full. The next job of a group that has room again comes after the last job of the window.
 	make('q', 'group_concurrency => 1');
 	for my $job (1, 2)
 	{
@@ -115,6 +115,59 @@ for my $rule ('fair => true, fifo => true', 'fair => true', 'fair => true, group
 	is(drained('q'), 309, '... all of them have their turn');
 	well_ok();
 	drop('q');
+}
+
+# ---- turns of more groups than there are places ----
+
+{
+	# Three rounds of 60 groups with two priorities, among them a group with many jobs.
+	make('q', 'fair => true');
+	sql(q{SELECT count(pgq_enqueue('q', '1', group_key => 'hot')) FROM generate_series(1, 200)});
+	sql(qq{SELECT count(pgq_enqueue('q', '1', group_key => 'g' || i, priority => $_)) FROM generate_series(1, 59) i}) for 0, 0, 0, 1;
+	my @rounds;
+	for my $groups (59, 60, 60, 60)
+	{
+		my %turns;
+		for (my $left = $groups; $left > 0; $left -= 6)
+		{
+			my $n = $left < 6 ? $left : 6;
+			$turns{$_}++ for split / /, sql(qq{SELECT string_agg(c.group_key, ' ') FROM pgq_claim('q', $n) c, LATERAL pgq_ack(c.job_id, c.lease)});
+		}
+		push @rounds, scalar(keys %turns) . ' groups, at most ' . (sort { $b <=> $a } values %turns)[0];
+	}
+	is(join('; ', @rounds), '59 groups, at most 1; 60 groups, at most 1; 60 groups, at most 1; 60 groups, at most 1', 'more groups than places: in each round each has one turn');
+	is(drained('q'), 197, '... then the others');
+	well_ok();
+	drop('q');
+}
+
+# ---- options that were not checked ----
+
+# Neither restores nor logical replication check that options fit together. In a queue with fair and group_rate_limit the limit
+# holds, and fair has no effect.
+sql(q{CREATE TABLE started (group_key text)});
+for my $door ('session_replication_role = replica', 'check_function_bodies = off')
+{
+	make('q', q{fair => true, rate_period => '1 day', lease_time => '1 day'});
+	# The option max_depth shows when memory has the new options.
+	sql("SET $door; UPDATE pgq_ext.queue SET group_rate_limit = 1, max_depth = 1000 WHERE queue = 'q'");
+	wait_for($node, q{depth IS NOT NULL FROM pgq_ext.queue_status WHERE queue = 'q'});
+	sql(q{SELECT count(pgq_enqueue('q', '1', group_key => 'g' || i % 60)) FROM generate_series(1, 240) i});
+	sql(q{DO $$ BEGIN
+		LOOP
+			INSERT INTO started SELECT c.group_key FROM pgq_claim('q') c, LATERAL pgq_ack(c.job_id, c.lease);
+			EXIT WHEN NOT FOUND;
+			COMMIT;
+		END LOOP; END $$});
+	my $started = sql('SELECT count(*) FROM started');
+	cmp_ok($started, '>', 0, "fair and group_rate_limit, written with $door: jobs go out");
+	is(sql('SELECT max(n) FROM (SELECT count(*) AS n FROM started GROUP BY group_key) g'), 1, '... of each group one at most');
+	is(sqlstate($node, q{SELECT pgq_alter_queue('q', max_attempts => 5)}), '22023', '... a change of other options is refused');
+	sql(q{SELECT pgq_alter_queue('q', group_rate_limit => 0)});
+	is(drained('q'), 240 - $started, '... and without the limit the others go out');
+	well_ok();
+	drop('q');
+	sql('TRUNCATE started');
 }
 
 # ---- queues that hold nothing, and queues that wait ----

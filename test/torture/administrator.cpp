@@ -41,6 +41,7 @@ private:
 	size_t revive_some(Transaction &tx);
 	size_t revive_oldest(Transaction &tx);
 	void change_limit();
+	void change_rules();
 	void purge();
 	void look_at_results();
 	void look_for_moves();
@@ -53,14 +54,21 @@ private:
 
 /*
  * Return an array of job ids in ascending order, and their keys. Jobs of the slow queue are left
- * out: the ledger knows less about jobs that were touched, and the engine files them again.
+ * out: the ledger knows less about jobs that were touched, and the engine files them again. Jobs of
+ * queues with many groups are mostly left out.
  */
 std::string
 Administrator::some_ids(std::vector<Key> *keys)
 {
 	std::string ids;
 	size_t n = static_cast<size_t>(random.between(1, 6));
-	for (const auto &[key, id] : world.ledger.some_live(random.next() % 100000, n, kSlowQueue))
+	std::set<std::string> spared = {kSlowQueue};
+	if (random.chance(90))
+	{
+		spared.insert(kTurnsQueue);
+		spared.insert(kCrowdedQueues.begin(), kCrowdedQueues.end());
+	}
+	for (const auto &[key, id] : world.ledger.some_live(random.next() % 100000, n, spared))
 	{
 		ids += (ids.empty() ? "{" : ",") + std::to_string(id);
 		keys->push_back(key);
@@ -252,9 +260,8 @@ size_t
 Administrator::revive_some(Transaction &tx)
 {
 	Rows dead = tx.run("SELECT job_id, payload FROM pgq_ext.dead_job JOIN pgq_ext.queue USING "
-					   "(queue_id) WHERE queue IN ('plain', 'short', 'quiet', $1, $2, $3, $4, $5) "
-					   "ORDER BY random() LIMIT 6",
-					   {kGroupedQueue, kFifoQueue, kFairQueue, kLimitedQueue, kRatedQueue});
+					   "(queue_id) WHERE queue = ANY($1) AND queue <> $2 ORDER BY random() LIMIT 6",
+					   {array_of(kQueues), kKeyedQueue});
 	std::set<Key> chosen = world.ledger.reviving(tx.tx(), keys_in(dead, 1));
 	std::set<Key> revived;
 	for (int i = 0; i < dead.size(); i++)
@@ -318,6 +325,40 @@ Administrator::change_limit()
 		tx.roll_back();
 	else
 		tx.commit();
+}
+
+/* Return rules for groups, of those combinations that the server accepts. */
+static GroupRules
+some_rules(Random &random)
+{
+	GroupRules rules;
+	rules.fifo = random.chance(35);
+	rules.fair = random.chance(45);
+	if (random.chance(60))
+		rules.concurrency = rules.fifo ? 1 : random.between(1, 3);
+	if (!rules.fair && random.chance(40))
+		rules.rate = random.between(2, 5);
+	return rules;
+}
+
+void
+Administrator::change_rules()
+{
+	GroupRules rules = some_rules(random);
+	Transaction tx(session);
+	tx.mark();
+	world.ledger.ruling(tx.tx(), rules);
+	(void) tx.run("SELECT pgq_alter_queue($1, group_concurrency => $2, group_rate_limit => $3, "
+				  "fifo => $4, fair => $5)",
+				  {kRuledQueue, number(rules.concurrency), number(rules.rate),
+				   rules.fifo ? "true" : "false", rules.fair ? "true" : "false"});
+	if (random.chance(20))
+	{
+		tx.roll_back();
+		return;
+	}
+	tx.commit();
+	world.counters.rule_changes++;
 }
 
 /* Pause a queue and resume it. No other actor uses that queue. */
@@ -443,6 +484,8 @@ Administrator::turn()
 	nap(random.between(1, 100) * kMillisecond);
 	if (random.chance(20))
 		look_for_moves();
+	if (random.chance(8))
+		change_rules();
 	int n = random.between(1, 100);
 	if (world.moving && n <= 50)
 		purge();

@@ -23,13 +23,22 @@ Auditor::prepare()
 	(void) session.connection.run("INSERT INTO torture.tx VALUES (0)");
 	std::vector<std::string> queues = kQueues;
 	queues.push_back(kSlowQueue);
+	queues.push_back(kTurnsQueue);
 	for (const std::string &queue : queues)
+	{
+		const GroupQueue *grouped = group_queue(queue);
+		GroupRules rules = grouped != nullptr ? grouped->rules : GroupRules{};
 		(void) session.connection.run(
 			"SELECT pgq_create_queue($1, backoff_base => '100 ms', backoff_max => '1 s', "
 			"max_attempts => $2, notify => $3, group_concurrency => $4, fifo => $5, fair => $6)",
 			{queue, max_attempts_in(queue), queue == "quiet" ? "false" : "true",
-			 queue == kGroupedQueue || queue == kFairQueue ? "1" : "0",
-			 queue == kFifoQueue ? "true" : "false", queue == kFairQueue ? "true" : "false"});
+			 number(rules.concurrency), rules.fifo ? "true" : "false",
+			 rules.fair ? "true" : "false"});
+		if (rules.rate > 0)
+			(void) session.connection.run(
+				"SELECT pgq_alter_queue($1, group_rate_limit => $2, rate_period => $3)",
+				{queue, number(rules.rate), milliseconds(kRatePeriod)});
+	}
 	TxRef limited = world.ledger.begin(session.connection.epoch());
 	world.ledger.limiting(limited, kFirstLimit);
 	(void) session.connection.run("SELECT pgq_alter_queue($1, concurrency => $2)",
@@ -37,9 +46,6 @@ Auditor::prepare()
 	world.ledger.committed(limited);
 	(void) session.connection.run("SELECT pgq_alter_queue($1, rate_limit => $2, rate_period => $3)",
 								  {kRatedQueue, number(kRate), milliseconds(kRatePeriod)});
-	(void) session.connection.run(
-		"SELECT pgq_alter_queue($1, group_rate_limit => $2, rate_period => $3)",
-		{kGroupedQueue, number(kGroupRate), milliseconds(kRatePeriod)});
 	for (const std::string &queue : {kPurgedQueue, kOrderedQueue})
 		(void) session.connection.run(
 			"SELECT pgq_create_queue($1, backoff_max => '1 s', max_attempts => $2)",
@@ -110,6 +116,7 @@ Auditor::do_all_jobs()
 	queues.push_back(kPurgedQueue);
 	queues.push_back(kOrderedQueue);
 	queues.push_back(kSlowQueue);
+	queues.push_back(kTurnsQueue);
 	Time end = now() + kPatience;
 	while (now() < end && world.ledger.violations() == 0)
 	{
@@ -268,6 +275,58 @@ Auditor::check_order()
 							   *differs.second);
 }
 
+/*
+ * Check the turns of groups, while no other actor works. All jobs are ready before the first claim,
+ * so the turns are known exactly. Where groups have limits, each claim takes one job, since a claim
+ * passes over the groups of jobs that it has taken. With fifo, one job of each group is ready, so
+ * all jobs have the same priority.
+ */
+void
+Auditor::check_turns(const std::string &queue)
+{
+	int64_t moved_before = session.moved_rows();
+	bool limited = queue != kTurnsQueue;
+	int priorities = queue == kHeadsQueue ? 1 : random.between(1, 3);
+	std::set<Key> others = world.ledger.live_in(queue); /* jobs that have expired, if any */
+	for (int part = random.between(1, 3); part > 0; part--)
+	{
+		Transaction tx(session);
+		std::vector<JobSpec> jobs;
+		for (int i = random.between(1, limited ? 15 : 40); i > 0; i--)
+			jobs.push_back({.priority = random.between(1, priorities)});
+		tx.enqueue_many(queue, jobs);
+		tx.commit();
+	}
+	std::map<Key, int> priority_of;
+	Rows rows = session.connection.run("SELECT payload, priority FROM pgq_ext.job JOIN "
+									   "pgq_ext.queue USING (queue_id) WHERE queue = $1",
+									   {queue});
+	for (int i = 0; i < rows.size(); i++)
+		if (!others.contains(rows.number(i, 0)))
+			priority_of[rows.number(i, 0)] = static_cast<int>(rows.number(i, 1));
+	std::vector<Key> done;
+	for (Time end = now() + kPatience; done.size() < priority_of.size();)
+		if (!do_some({queue}, &done, limited ? 1 : random.between(1, kBatch)) && now() > end)
+		{
+			world.ledger.violation("claims of " + queue + " gave " + std::to_string(done.size()) +
+								   " of " + std::to_string(priority_of.size()) + " ready jobs");
+			return;
+		}
+	bool other =
+		std::any_of(done.begin(), done.end(), [&](Key key) { return others.contains(key); });
+	/* While rows are being moved, groups are passed over. */
+	if (other || session.is_moving() || session.moved_rows() != moved_before)
+		return;
+	std::map<int, std::vector<int>> turns;
+	for (Key key : done)
+		turns[priority_of[key]].push_back(group_of(queue, key));
+	for (const auto &[priority, groups] : turns)
+		if (std::string fault = unfair_turn(groups); !fault.empty())
+			world.ledger.violation("turns of " + queue + " at priority " + number(priority) + ": " +
+								   fault);
+	world.counters.turn_checks++;
+}
+
 /* ---- the tables ---- */
 
 void
@@ -361,6 +420,8 @@ Auditor::quiet_point(bool drain)
 		{
 			do_all_jobs();
 			check_order();
+			for (const std::string &queue : {kTurnsQueue, kHeadsQueue, kFairQueue})
+				check_turns(queue);
 			audit_coordination(session);
 		}
 		world.coordination.audit();

@@ -31,6 +31,7 @@ private:
 	bool do_some(const std::vector<std::string> &queues, std::vector<Key> *done, int most);
 	void check_order();
 	void break_off_claims();
+	void check_turns(const std::string &queue);
 	/* Wait as long as the query returns a row. */
 	void wait_while(const std::string &query);
 	void compare();

@@ -207,18 +207,21 @@ static const std::vector<std::string> kStopPoints = {"", "rotation-verified", "r
 
 /*
  * Write the settings of a server. The bounds of shared memory are usually tiny, and differ at every
- * start; 1 is the smallest. Segments are closed after some hundred or thousand jobs.
+ * start; 1 is the smallest. In times of shortage, with which each run begins, all are as small as
+ * can be. Segments are closed after some hundred or thousand jobs.
  */
 void
 Cluster::write_settings(int number, int workers)
 {
-	int most = random.chance(75) ? 16 : 2000;
+	bool shortage = !created || random.chance(25);
+	int most = shortage ? 3 : random.chance(75) ? 16 : 2000;
 	int segment_size = 64 << std::min(random.between(0, 4), random.between(0, 4));
 	std::ofstream(data(number) + "/torture.conf")
 		<< "pgq_ext.window_size = " << random.between(1, most) << "\n"
 		<< "pgq_ext.timer_size = " << random.between(1, most) << "\n"
-		<< "pgq_ext.max_leases = " << (random.chance(30) ? 16 : random.between(17, 200)) << "\n"
-		<< "pgq_ext.max_queues = 16\n"
+		<< "pgq_ext.max_leases = " << (shortage || random.chance(30) ? 16 : random.between(17, 200))
+		<< "\n"
+		<< "pgq_ext.max_queues = 24\n"
 		<< "pgq_ext.max_locks = " << random.between(100, 300) << "\n"
 		<< "pgq_ext.max_rates = " << random.between(2, 4) << "\n"
 		<< "pgq_ext.keep_runs = 1000000\n"
@@ -303,6 +306,7 @@ Cluster::create(const std::string &from)
 	build_standby();
 	stop(number, "fast");
 	start(number);
+	created = true;
 }
 
 void

@@ -72,6 +72,7 @@ private:
 	int last_number = 1;
 	bool kept = false;
 	bool scheduler = true;
+	bool created = false; /* the run has begun */
 
 	std::string data(int number) const;
 	std::string sockets(int number) const;

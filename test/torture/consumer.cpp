@@ -17,6 +17,8 @@ public:
 	using Actor::Actor;
 
 private:
+	bool calm = false; /* this turn is for the queue of turns, whose claims should not fail */
+
 	void turn() override;
 	ClaimSpec some_claim();
 	const char *some_isolation();
@@ -39,14 +41,17 @@ ClaimSpec
 Consumer::some_claim()
 {
 	ClaimSpec spec;
-	spec.queues = {some_queue()};
+	bool crowded = world.crowd && random.chance(50);
+	spec.queues = {crowded ? random.pick(kCrowdedQueues) : some_queue()};
 	if (random.chance(20))
 		spec.queues = kQueues;
 	if (random.chance(world.moving ? 70 : 1))
 		spec.queues = {kSlowQueue};
-	if (random.chance(40))
+	if (calm)
+		spec.queues = {kTurnsQueue};
+	if (random.chance(crowded ? 80 : 40))
 		spec.max_jobs = random.between(2, 8);
-	if (random.chance(30))
+	if (!calm && random.chance(30))
 		spec.wait = random.between(1, 1500) * kMillisecond;
 	spec.session_bound = random.chance(10);
 	spec.lease_time = random.between(1000, random.chance(3) ? 5000 : 2000) * kMillisecond;
@@ -259,11 +264,13 @@ Consumer::use_abandoned()
 void
 Consumer::turn()
 {
+	calm = !world.moving && random.chance(15);
 	/*
-	 * Do not wait while a move is held up. A claim that waits for the mover and then finds nothing
-	 * would excuse all other claims that find nothing at that time.
+	 * Set no short limits while a move is held up. A claim that waits for the mover and then fails
+	 * would excuse all other claims that find nothing at that time. A claim of the queue of turns
+	 * that fails would excuse groups that get no turn.
 	 */
-	bool patient = world.moving;
+	bool patient = world.moving || calm;
 	(void) session.connection.run(
 		"SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false)",
 		{!patient && random.chance(10) ? "300 ms" : "0",

@@ -168,6 +168,23 @@ private:
 
 } // namespace
 
+namespace {
+
+/* Tells the ledger at its end that rows may have been kept in the middle of a move. */
+class KeptMove
+{
+public:
+	explicit KeptMove(World &world) : world(world) {}
+	~KeptMove() { world.ledger.move_kept(from, now()); }
+	KeptMove(const KeptMove &) = delete;
+
+private:
+	World &world;
+	Time from = now() - kSecond; /* the scheduler waits for less than a second when it is seen */
+};
+
+} // namespace
+
 /* Return the pid of the scheduler; 0 if it does not reach the stop point soon. */
 pid_t
 Holder::wait_for_scheduler(Transaction &tx)
@@ -206,6 +223,7 @@ Holder::keep_scheduler()
 		locker->commit();
 	if (scheduler == 0)
 		return;
+	KeptMove kept(world);
 	bool changing =
 		point == "rotation-moved" && random.chance(30) &&
 		start_to_change(other.connection,

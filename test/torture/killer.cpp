@@ -163,7 +163,10 @@ bool
 Killer::pause_scheduler()
 {
 	world.ledger.scheduler_disturbed();
-	return pause(world.cluster.process("pgq_ext scheduler"), 500, 7000);
+	Time from = now();
+	bool paused = pause(world.cluster.process("pgq_ext scheduler"), 500, 7000);
+	world.ledger.move_kept(from, now());
+	return paused;
 }
 
 /* ---- the server ---- */

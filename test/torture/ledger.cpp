@@ -401,6 +401,7 @@ Ledger::enqueuing(const TxRef &tx, const std::string &queue, int priority, Time 
 	auto job = std::make_unique<Job>();
 	Key key = job->key = ++last_key;
 	job->queue = queue;
+	job->group = group_of(queue, key);
 	job->priority = priority;
 	job->creator = tx;
 	job->sent_at = now();
@@ -439,11 +440,19 @@ Ledger::claiming(Epoch epoch, std::vector<std::string> queues, Time lease_time)
 }
 
 void
-Ledger::claim_failed(const ClaimCall &call)
+Ledger::claim_failed(const ClaimCall &call, bool broken)
 {
 	std::lock_guard lock(mutex);
 	for (const std::string &queue : call.queues)
-		hidden[queue].push_back({call.sent, now()});
+		hidden[queue].push_back({call.sent, now(), broken});
+}
+
+void
+Ledger::claim_refused(const ClaimCall &call)
+{
+	std::lock_guard lock(mutex);
+	for (const std::string &queue : call.queues)
+		refusals[queue].push_back({call.sent, now()});
 }
 
 void
@@ -496,8 +505,8 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 
 		check_existence(job, h);
 		check_not_held(job, h);
-		check_group(job, h);
 		check_attempt(job, h);
+		note_turn(*job, h, row.priority);
 		if (row.queue != job->queue)
 			breach("handed out by queue " + row.queue, job);
 		if (!job->touched && row.priority != job->priority)
@@ -509,6 +518,7 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 		if (call.sent + (wall() - now()) - clock_margin() > job->expires_by)
 			breach("handed out, but its time was over", job);
 	}
+	check_groups(call, rows);
 	check_limits(call, rows);
 }
 
@@ -698,14 +708,14 @@ Ledger::is_temporary(const std::string &queue)
 }
 
 std::vector<std::pair<Key, int64_t>>
-Ledger::some_live(size_t place, size_t n, const std::string &spared_queue)
+Ledger::some_live(size_t place, size_t n, const std::set<std::string> &spared)
 {
 	std::lock_guard lock(mutex);
 	std::vector<std::pair<Key, int64_t>> some;
 	for (size_t i = 0; i < std::min(n, live.size()); i++)
 	{
 		const Job &job = *find(live[(place + i) % live.size()]);
-		if (job.id != 0 && job.queue != spared_queue)
+		if (job.id != 0 && !spared.contains(job.queue))
 			some.emplace_back(job.key, job.id);
 	}
 	return some;
@@ -774,6 +784,7 @@ Ledger::audit(const std::set<Key> &rows, const std::map<Key, DeadRow> &dead)
 	std::lock_guard lock(mutex);
 	check_suspects();
 	check_missed();
+	check_turns();
 	for (Key key : rows)
 	{
 		Job *job = find(key);
@@ -826,9 +837,12 @@ Ledger::prune()
 		else if (job->undone || (job->ended && job->ended_at < horizon))
 			jobs.erase(key);
 	}
-	for (auto &[queue, claims] : hidden)
-		while (!claims.empty() && claims.front().failed < horizon)
-			claims.pop_front();
+	for (auto *all : {&hidden, &refusals})
+		for (auto &[queue, claims] : *all)
+			while (!claims.empty() && claims.front().failed < horizon)
+				claims.pop_front();
+	while (!kept_moves.empty() && kept_moves.front().second < horizon)
+		kept_moves.pop_front();
 }
 
 } // namespace torture

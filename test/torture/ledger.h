@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "clock.h"
+#include "deeds.h"
 
 #include <atomic>
 #include <climits>
@@ -22,136 +22,11 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 namespace torture {
-
-/* The ledger's name of a job, stored in the payload, and known before the job is sent. */
-using Key = int64_t;
-
-/* Queues with rules for groups. The ledger and the engine use the same groups for their jobs. */
-/* group_concurrency 1, and a rate limit for each group */
-inline const std::string kGroupedQueue = "grouped";
-inline const std::string kFifoQueue = "fifo";
-inline const std::string kFairQueue = "fair"; /* fair, and one job of a group at a time */
-/* A queue whose jobs have unique keys until they are finished. */
-inline const std::string kKeyedQueue = "keyed";
-/* A queue whose concurrency is raised and lowered, and a queue with a rate limit. */
-inline const std::string kLimitedQueue = "limited";
-inline const std::string kRatedQueue = "rated";
-constexpr int kFirstLimit = 3;
-constexpr int kRate = 10;
-constexpr int kGroupRate = 2;
-constexpr Time kRatePeriod = kSecond;
-
-/* Return the number of the unique key; 0: none. */
-inline int
-owner_of(const std::string &queue, Key key)
-{
-	static constexpr int kOwners = 5;
-	return queue == kKeyedQueue ? 1 + static_cast<int>(key % kOwners) : 0;
-}
-
-/* Return the number of the group; 0: none. */
-inline int
-group_of(const std::string &queue, Key key)
-{
-	static constexpr int kGroups = 4;
-	bool grouped = queue == kGroupedQueue || queue == kFifoQueue || queue == kFairQueue;
-	return grouped ? static_cast<int>(key % kGroups) : 0;
-}
-
-/* Identity of one shared memory of a server: the server, and when that memory was created. */
-struct Epoch
-{
-	int server = 0;
-	int64_t start = 0;
-
-	auto operator<=>(const Epoch &) const = default;
-};
-
-/* What a transaction does to a job, provided that the transaction commits. */
-enum class Deed
-{
-	kEnqueue,
-	kClaim,
-	kAck,
-	kRetry, /* pgq_fail that has returned 'retry' */
-	kRelease,
-	kBury, /* pgq_fail that has returned 'dead' */
-	kExtend,
-	kDelete,
-	kExpire, /* ended by the scheduler, since its expires_in was over */
-	kRevive, /* a dead letter becomes a job again */
-	kDropQueue,
-};
-
-const char *name_of(Deed deed);
-
-enum class TxState
-{
-	kOpen,
-	kEnding, /* COMMIT was sent: the transaction may be committed at any time from now on */
-	kPrepared,
-	kCommitted,
-	kAborted,
-};
-
-struct Effect
-{
-	Deed deed;
-	Key key = 0;
-	int64_t token = 0;
-	int level = 0;		 /* depth of savepoints at the time of the effect */
-	Time not_before = 0; /* for kRetry, kRelease: not handed out before, by the wall clock */
-	std::string queue;	 /* only for kDropQueue */
-};
-
-struct Tx
-{
-	int64_t id;
-	Epoch epoch;
-	TxState state = TxState::kOpen;
-	Time ending_sent = 0;
-	Time committed_at = 0; /* when the commit was confirmed */
-	Time seen_open = 0;	   /* when it last answered, and so was open */
-	/* Not 0: the end was not confirmed; it was found out later, on the server of this number. */
-	int resolved_on = 0;
-	bool was_prepared = false;
-	int level = 0;
-	std::vector<Effect> effects;
-};
-using TxRef = std::shared_ptr<Tx>;
-
-/* A lease that a worker has, or once had. */
-struct Held
-{
-	Key key;
-	int64_t job_id;
-	int64_t token;
-	int attempt;
-	int max_attempts;
-	bool bound = false; /* the lease is bound to the session that has claimed it */
-};
-
-/* A call of pgq_claim that was sent and not answered yet. */
-struct ClaimCall
-{
-	Time sent;
-	int64_t greatest_token; /* greatest token handed out before the call was sent */
-	Epoch epoch;
-	std::vector<std::string> queues;
-	Time lease_time;
-};
-
-/* A row of pgq_ext.claimed_job. */
-struct ClaimedRow
-{
-	Held held;
-	int priority;
-	std::string queue;
-};
 
 class Ledger
 {
@@ -185,8 +60,13 @@ public:
 	ClaimCall claiming(Epoch epoch, std::vector<std::string> queues, Time lease_time);
 	/* Note the result of a claim. tx: NULL if the claim was a transaction of its own. */
 	void claimed(const ClaimCall &call, const TxRef &tx, const std::vector<ClaimedRow> &rows);
-	/* Note a claim without an answer, or with an error: jobs may have been handed out unseen. */
-	void claim_failed(const ClaimCall &call);
+	/*
+	 * Note a claim with an error: jobs may have been set aside. broken: the claim has no answer, so
+	 * jobs may have been handed out unseen.
+	 */
+	void claim_failed(const ClaimCall &call, bool broken = true);
+	/* Note a claim with error 53400, which has handed out nothing. */
+	void claim_refused(const ClaimCall &call);
 
 	/*
 	 * Note that a single-statement transaction is about to be sent, which ends the lease if it
@@ -224,6 +104,8 @@ public:
 	void revived_only(const TxRef &tx, const std::set<Key> &keys);
 	/* Note that the concurrency of kLimitedQueue is about to become `limit`; 0: no limit. */
 	void limiting(const TxRef &tx, int limit);
+	/* Note that the rules of kRuledQueue for groups are about to become these. */
+	void ruling(const TxRef &tx, const GroupRules &rules);
 	/* Note that priority and run_at of the jobs may have changed. */
 	void touched(const std::vector<Key> &keys);
 	/* Note a queue that may be dropped at any time. */
@@ -231,7 +113,7 @@ public:
 	bool is_temporary(const std::string &queue);
 	/* Return (key, job id) of up to n live jobs, from a random place on. */
 	std::vector<std::pair<Key, int64_t>> some_live(size_t place, size_t n,
-												   const std::string &spared_queue = "");
+												   const std::set<std::string> &spared = {});
 	std::set<Key> live_in(const std::string &queue);
 	/*
 	 * Return the jobs of the queue that a claim must still hand out, since they have not expired.
@@ -240,6 +122,8 @@ public:
 	size_t live_count();
 	void scheduler_disturbed();
 	void without_scheduler(bool missing);
+	/* Note that rows may have been kept in the middle of a move between these times. */
+	void move_kept(Time from, Time to);
 
 	/* ---- quiet points: all actors wait ---- */
 
@@ -271,6 +155,9 @@ public:
 	int violations() const { return violation_count; }
 	/* Return the number of accepted acks with leases of an earlier memory. */
 	long late_acks() const { return late_ack_count; }
+
+	/* Longest time for which a move keeps a job from claims, unless the move is kept. */
+	Time longest_move = kSecond;
 
 private:
 	friend class Coordination;
@@ -316,6 +203,7 @@ private:
 		Key key;
 		int64_t id = 0;
 		std::string queue;
+		int group = 0;
 		int priority;
 		TxRef creator;
 		Time sent_at = 0;	 /* when the enqueue was sent */
@@ -371,7 +259,6 @@ private:
 	/* rules.cpp */
 	void check_existence(Job *job, const HandOut &h);
 	void check_not_held(Job *job, const HandOut &later);
-	void check_group(Job *job, const HandOut &later);
 	bool may_have_ended(const Job &job);
 	static bool may_have_expired(const Job &job)
 	{
@@ -380,21 +267,37 @@ private:
 	static bool runs_beside(const HandOut &h, const HandOut &later);
 	void check_attempt(Job *job, const HandOut &hand_out);
 	void check_suspects();
+	struct Missed;
 	void check_empty(const ClaimCall &call);
 	void check_missed();
 	void check_newest(Job *job, const HandOut &used, Deed deed, Epoch epoch, Time sent);
 	void check_end(Job *job, const HandOut &ended, const TxRef &tx, Deed deed);
 	void check_refusal(Job *job, const HandOut &h, const TxRef &tx, Epoch epoch);
 	bool carried_over(Epoch from, Epoch to) const;
+	/* groups.cpp */
+	std::vector<GroupRules> rules_between(const std::string &queue, Time from, Time to);
+	int greatest_room(const std::string &queue, Time from, Time to);
+	int greatest_group_rate(const std::string &queue, Time from, Time last);
+	bool may_wait_for_time(const std::string &queue, Time from, Time to);
+	void check_groups(const ClaimCall &call, const std::vector<ClaimedRow> &rows);
+	void check_room(const ClaimCall &call, const std::map<Key, int64_t> &got);
+	static bool runs_now(const HandOut &h);
+	void check_fifo(const ClaimCall &call, Job *job);
+	bool may_be_held_back(const Job &job, const Missed &missed);
+	void note_turn(const Job &job, const HandOut &h, int priority);
+	void check_turns();
+	void check_turns(const Job &job, Time from, Time to);
+	int most_turns(Time from, Time to) const;
 	/* limits.cpp */
 	void check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows);
 	int greatest_limit(Time from, Time to);
 	std::string describe_limits(Time to) const;
 	bool claims_from(const Tx &tx, const std::string &queue);
-	void check_rate(const std::string &queue, int group, size_t limit, const ClaimCall &call,
-					int rows);
+	void check_rate(const std::string &queue, int group, const ClaimCall &call, int rows);
 	void check_owner(Job *job);
 	int hidden_claims(const std::string &queue, Time from, Time to);
+	bool broken_claims(const std::string &queue, Time from, Time to);
+	bool refused_claims(const std::string &queue, Time from, Time to);
 	bool scheduler_excused(const HandOut &before, const HandOut &after);
 
 	std::mutex mutex;
@@ -416,8 +319,10 @@ private:
 	{
 		Time sent;
 		Time failed;
+		bool broken = false;
 	};
 	std::map<std::string, std::deque<Hidden>> hidden;
+	std::map<std::string, std::deque<Hidden>> refusals;
 	/*
 	 * A claim that found nothing, and a job that it should have found, unless another claim had it.
 	 */
@@ -426,6 +331,7 @@ private:
 		Key key;
 		Time sent;
 		Time answered;
+		bool limited = false; /* the queue may have limited its groups at that time */
 	};
 	std::vector<Missed> missed;
 	/* Hand-outs with too high an attempt, unless a claim whose answer was lost explains it. */
@@ -437,6 +343,25 @@ private:
 		int limit;
 	};
 	std::vector<Limit> limits; /* values for kLimitedQueue, in order of time */
+	struct Ruling
+	{
+		TxRef tx;
+		Time sent;
+		GroupRules rules;
+	};
+	std::vector<Ruling> rulings; /* rules of kRuledQueue, in order of time */
+	/* A hand-out of kTurnsQueue. */
+	struct Turn
+	{
+		int group;
+		int priority;
+		Epoch epoch;
+		Time sent;
+		Time received;
+	};
+	std::vector<Turn> turns; /* since the last quiet point */
+	Time turns_since = 0;
+	std::deque<std::pair<Time, Time>> kept_moves;
 	/* For each queue and group with a rate limit: when the claims of its hand-outs were sent. */
 	std::map<std::pair<std::string, int>, std::deque<Time>> rated_sent;
 	std::set<std::string> temporary_queues;

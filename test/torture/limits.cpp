@@ -65,7 +65,7 @@ Ledger::check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows)
 	std::map<std::pair<std::string, int>, int> rated;
 	for (const ClaimedRow &row : rows)
 	{
-		int group = row.queue == kGroupedQueue ? group_of(row.queue, row.held.key) : 0;
+		int group = group_of(row.queue, row.held.key);
 		if (row.queue == kRatedQueue || group != 0)
 			rated[{row.queue, group}]++;
 		if (row.queue == kLimitedQueue && find(row.held.key) != nullptr)
@@ -75,7 +75,7 @@ Ledger::check_limits(const ClaimCall &call, const std::vector<ClaimedRow> &rows)
 		}
 	}
 	for (const auto &[of, count] : rated)
-		check_rate(of.first, of.second, of.second == 0 ? kRate : kGroupRate, call, count);
+		check_rate(of.first, of.second, call, count);
 	if (one == nullptr)
 		return;
 	const HandOut &later = one->hand_outs.rbegin()->second;
@@ -118,15 +118,16 @@ Ledger::claims_from(const Tx &tx, const std::string &queue)
  * now.
  */
 void
-Ledger::check_rate(const std::string &queue, int group, size_t limit, const ClaimCall &call,
-				   int rows)
+Ledger::check_rate(const std::string &queue, int group, const ClaimCall &call, int rows)
 {
 	Time begin = now() - kRatePeriod;
 	std::deque<Time> &asked = rated_sent[{queue, group}];
 	for (int i = 0; i < rows; i++)
 		asked.push_back(call.sent);
 	std::erase_if(asked, [&](Time sent) { return sent <= begin; });
-	if (asked.size() > limit)
+	Time last = asked.empty() ? now() : *std::max_element(asked.begin(), asked.end());
+	int limit = group == 0 ? kRate : greatest_group_rate(queue, begin, last);
+	if (std::ssize(asked) > limit)
 		breach(std::to_string(asked.size()) + " hand-outs in one period of " + queue +
 				   (group == 0 ? "" : ", group " + std::to_string(group)),
 			   nullptr);

@@ -99,6 +99,20 @@ see_rotation(World &world)
 		}
 }
 
+/* Wait until the rules of the queue for it were changed, and jobs of groups were handed out. */
+static void
+see_groups(World &world)
+{
+	const Counters &seen = world.counters;
+	for (Time end = now() + kPatience; seen.grouped == 0 || seen.rule_changes == 0;
+		 nap(100 * kMillisecond))
+		if (now() > end)
+		{
+			world.ledger.violation("no job of a group was handed out, or no rule changed");
+			return;
+		}
+}
+
 static void
 see_coordination(World &world)
 {
@@ -135,7 +149,10 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 			auditor.quiet_point(random.chance(70));
 			world.delays = random.chance(60);
 			world.prepares = random.chance(60);
-			world.backlog = random.chance(10) ? 1500 : World::kSmallBacklog;
+			world.crowd = random.chance(50);
+			world.backlog = random.chance(10) ? 1500
+							: world.crowd	  ? World::kCrowdBacklog
+											  : World::kSmallBacklog;
 		}
 		if (to_update && world.counters.kills() >= options.kills / 2)
 		{
@@ -146,6 +163,8 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 	}
 	if (world.ledger.violations() == 0 && world.cluster.has_scheduler())
 		see_rotation(world);
+	if (world.ledger.violations() == 0)
+		see_groups(world);
 	if (world.ledger.violations() == 0)
 		auditor.quiet_point(true);
 	if (world.ledger.violations() == 0)

@@ -5,6 +5,10 @@ namespace torture {
 /* Most jobs in the slow queue: few among many others. */
 static constexpr size_t kSlowMost = 30;
 
+/* Jobs in the queue of turns: so many that most groups always have one. */
+static constexpr size_t kTurnsFew = 40;
+static constexpr size_t kTurnsMany = 120;
+
 namespace {
 
 class Producer : public Actor
@@ -18,6 +22,7 @@ private:
 	void add_some(Transaction &tx);
 	void waste_room();
 	void enqueue_keyed();
+	void fill_turns();
 	std::string some_open_queue();
 };
 
@@ -36,6 +41,8 @@ Producer::some_jobs(int most)
 std::string
 Producer::some_open_queue()
 {
+	if (world.crowd && random.chance(60))
+		return random.pick(kCrowdedQueues);
 	std::string queue = some_queue();
 	return queue == kKeyedQueue ? kQueues[0] : queue;
 }
@@ -63,6 +70,20 @@ Producer::enqueue_keyed()
 		tx.prepare();
 	else
 		tx.commit();
+}
+
+/* Enqueue jobs that are ready at once, with few priorities, so that groups compete for turns. */
+void
+Producer::fill_turns()
+{
+	if (world.ledger.live_in(kTurnsQueue).size() > (world.crowd ? kTurnsMany : kTurnsFew))
+		return;
+	Transaction tx(session);
+	std::vector<JobSpec> jobs;
+	for (int i = random.between(10, 30); i > 0; i--)
+		jobs.push_back({.priority = random.between(0, 1)});
+	tx.enqueue_many(kTurnsQueue, jobs);
+	tx.commit();
 }
 
 void
@@ -94,6 +115,8 @@ Producer::turn()
 		waste_room();
 	if (random.chance(5) && world.ledger.live_in(kSlowQueue).size() < kSlowMost)
 		session.enqueue(kSlowQueue, {.priority = random.between(-2, 2)});
+	if (random.chance(20))
+		fill_turns();
 	/* Only a few jobs can exist at a time, since there are few keys. */
 	if (random.chance(8))
 		enqueue_keyed();

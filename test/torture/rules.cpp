@@ -13,9 +13,6 @@ static constexpr Time kSchedulerPatience = 5 * kSecond;
 /* For how long a scheduler that was killed may be missing. */
 static constexpr Time kSchedulerAbsence = 60 * kSecond;
 
-/* For how long a claim that failed may have set a job aside. */
-static constexpr Time kSetAside = 2 * kSecond;
-
 /* ---- a hand-out ---- */
 
 /* A job that is handed out must be committed, and must not have ended. */
@@ -87,33 +84,6 @@ Ledger::may_have_ended(const Job &job)
 	});
 }
 
-/*
- * Check that only one job of a group is in work. In the queue with fifo, also check that no job is
- * handed out before another job of the group that was committed when this one was enqueued.
- */
-void
-Ledger::check_group(Job *job, const HandOut &later)
-{
-	int group = group_of(job->queue, job->key);
-	if (group == 0 || job->touched)
-		return;
-	for (const auto &[key, place] : jobs)
-	{
-		Job *other = place.get();
-		if (other == job || other->queue != job->queue || group_of(other->queue, key) != group ||
-			other->touched || other->deleters > 0 || other->ended)
-			continue;
-		for (const auto &[token, h] : other->hand_outs)
-			if (runs_beside(h, later))
-				breach("handed out while job " + std::to_string(other->id) +
-						   " of its group runs, lease " + std::to_string(token),
-					   job);
-		bool before = other->visible_at != 0 && other->visible_at < job->sent_at;
-		if (job->queue == kFifoQueue && before && !may_have_ended(*other))
-			breach("handed out before job " + std::to_string(other->id) + " of its group", job);
-	}
-}
-
 int
 Ledger::hidden_claims(const std::string &queue, Time from, Time to)
 {
@@ -121,6 +91,24 @@ Ledger::hidden_claims(const std::string &queue, Time from, Time to)
 		std::count_if(hidden[queue].begin(), hidden[queue].end(), [&](const Hidden &claim) {
 			return claim.failed >= from && claim.sent <= to;
 		}));
+}
+
+/* Return whether a claim without an answer may have handed out jobs of the queue unseen. */
+bool
+Ledger::broken_claims(const std::string &queue, Time from, Time to)
+{
+	return std::any_of(hidden[queue].begin(), hidden[queue].end(), [&](const Hidden &claim) {
+		return claim.broken && claim.failed >= from && claim.sent <= to;
+	});
+}
+
+/* Return whether a claim of the queue was refused then. It may have looked at jobs before. */
+bool
+Ledger::refused_claims(const std::string &queue, Time from, Time to)
+{
+	return std::any_of(refusals[queue].begin(), refusals[queue].end(), [&](const Hidden &claim) {
+		return claim.failed >= from && claim.sent <= to;
+	});
 }
 
 bool
@@ -209,14 +197,17 @@ Ledger::check_empty(const ClaimCall &call)
 		bool asked =
 			std::find(call.queues.begin(), call.queues.end(), job.queue) != call.queues.end();
 		/*
-		 * Skip jobs that may be held back by their group, a limit, or a transaction that holds
-		 * their unique key.
+		 * Skip jobs that may be held back by a limit, the rate of their group, or a transaction
+		 * that holds their unique key.
 		 */
-		asked &= group_of(job.queue, job.key) == 0 && job.queue != kLimitedQueue &&
-				 job.queue != kRatedQueue && job.queue != kKeyedQueue && !may_have_expired(job);
-		if (asked && job.hand_outs.empty() && !job.touched && job.deleters == 0 &&
-			job.visible_at < call.sent && job.due_by < call.sent - clock_margin())
-			missed.push_back({key, call.sent, now()});
+		asked &= job.queue != kLimitedQueue && job.queue != kRatedQueue &&
+				 job.queue != kKeyedQueue && !may_have_expired(job);
+		if (!asked || !job.hand_outs.empty() || job.touched || job.deleters > 0 ||
+			job.visible_at >= call.sent || job.due_by >= call.sent - clock_margin() ||
+			(job.group != 0 && may_wait_for_time(job.queue, call.sent, now())))
+			continue;
+		bool limited = job.group != 0 && greatest_room(job.queue, call.sent, now()) < INT_MAX;
+		missed.push_back({key, call.sent, now(), limited});
 	}
 }
 
@@ -234,7 +225,8 @@ Ledger::check_missed()
 			!job->hand_outs.empty() && job->hand_outs.begin()->second.sent <= m.answered;
 		if (handed_out || job->touched ||
 			hidden_claims(job->queue, m.sent - kSetAside, m.answered) > 0 ||
-			temporary_queues.contains(job->queue))
+			refused_claims(job->queue, m.sent, m.answered) ||
+			temporary_queues.contains(job->queue) || (m.limited && may_be_held_back(*job, m)))
 			continue;
 		breach("a claim found nothing, asked at " + std::to_string((m.sent - start) / 1000) +
 				   " ms, answered at " + std::to_string((m.answered - start) / 1000) + " ms",

@@ -212,6 +212,15 @@ array_of(const std::vector<Held> &held, int64_t Held::*member)
 }
 
 std::string
+array_of(const std::vector<std::string> &names)
+{
+	std::string array;
+	for (const std::string &name : names)
+		array += (array.empty() ? "{" : ",") + name;
+	return array + "}";
+}
+
+std::string
 job_ids(const std::vector<Held> &held)
 {
 	return array_of(held, &Held::job_id);
@@ -243,10 +252,7 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 		parameters.push_back(spec.queues[0]);
 	else
 	{
-		std::string array;
-		for (const std::string &queue : spec.queues)
-			array += (array.empty() ? "{" : ",") + queue;
-		parameters.push_back(array + "}");
+		parameters.push_back(array_of(spec.queues));
 		function = "pgq_claim_any($4, $1, $2, $3" + bound;
 	}
 	if (spec.acked != nullptr)
@@ -276,6 +282,13 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 				world.ledger.violation("handed out with max_attempts " + rows.text(i, 4), key);
 		}
 	}
+	catch (const SqlError &error)
+	{
+		bool refused = error.state == "53400";
+		refused ? world.ledger.claim_refused(call) : world.ledger.claim_failed(call, false);
+		world.counters.refused += refused;
+		throw;
+	}
 	catch (...)
 	{
 		world.ledger.claim_failed(call);
@@ -291,14 +304,17 @@ Session::claim(const ClaimSpec &spec, const TxRef &tx)
 	 */
 	if (spec.acked != nullptr && claimed.empty())
 	{
-		world.ledger.claim_failed(call);
+		world.ledger.claim_failed(call, false);
 		return {};
 	}
 	world.ledger.claimed(call, tx, claimed);
 	world.counters.claims += static_cast<long>(claimed.size());
 	std::vector<Held> held;
 	for (const ClaimedRow &row : claimed)
+	{
 		held.push_back(row.held);
+		world.counters.grouped += group_of(row.queue, row.held.key) != 0;
+	}
 	return held;
 }
 

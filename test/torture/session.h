@@ -37,6 +37,8 @@ struct ClaimSpec
 	const std::vector<Held> *acked = nullptr;
 };
 
+/* Return the names as an SQL parameter. */
+std::string array_of(const std::vector<std::string> &names);
 /* Return the job ids and the tokens as SQL parameters. */
 std::string job_ids(const std::vector<Held> &held);
 std::string tokens(const std::vector<Held> &held);

@@ -132,7 +132,9 @@ Counters::print(World &world)
 			  << seen_moved_due << " were due; moves kept " << kept_moves << "\nlocks "
 			  << coordination.locks << ", taken over " << coordination.taken_over << ", runs done "
 			  << coordination.runs << ", permits " << coordination.permits << ", ticks "
-			  << world.timetable.ticks() << "\nkills:";
+			  << world.timetable.ticks() << "\njobs of groups " << grouped << ", rules changed "
+			  << rule_changes << ", claims refused " << refused << ", turns checked " << turn_checks
+			  << "\nkills:";
 	for (const auto &[kind, n] : kinds)
 		std::cout << " " << kind << " " << n << ";";
 	std::cout << "\nerrors:";

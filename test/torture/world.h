@@ -55,6 +55,11 @@ struct Counters
 	std::atomic<long> restarts = 0;
 	std::atomic<long> failovers = 0;
 	std::atomic<long> audits = 0;
+	/* jobs of groups that were handed out; claims that were refused since no lease was left */
+	std::atomic<long> grouped = 0;
+	std::atomic<long> refused = 0;
+	std::atomic<long> rule_changes = 0; /* of the rules for groups */
+	std::atomic<long> turn_checks = 0;
 
 	void error(const std::string &state);
 	void kill(const std::string &kind);
@@ -122,7 +127,8 @@ private:
 
 struct World
 {
-	static constexpr size_t kSmallBacklog = 60;
+	static constexpr size_t kSmallBacklog = 100;
+	static constexpr size_t kCrowdBacklog = 300;
 
 	Ledger ledger;
 	Coordination coordination{ledger};
@@ -147,12 +153,17 @@ struct World
 	 * Producers stop at this number of live jobs. Otherwise the ends of long queues would never be
 	 * seen, nor segments with few live rows.
 	 */
-	std::atomic<size_t> backlog = kSmallBacklog;
+	std::atomic<size_t> backlog = kCrowdBacklog;
 	/*
 	 * The scheduler is being kept in the middle of a move: actors should claim the jobs that it is
 	 * moving.
 	 */
 	std::atomic<bool> moving = false;
+	/*
+	 * Most jobs are for queues with many groups, and claims take many jobs, so that leases, windows
+	 * and the memory for groups run short.
+	 */
+	std::atomic<bool> crowd = true;
 	World(std::string dir, std::string settings, uint64_t seed)
 		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
 	{}
@@ -174,10 +185,13 @@ private:
 	std::string temporary_queue;
 };
 
+/* Queues with many groups. */
+inline const std::vector<std::string> kCrowdedQueues = {kLineQueue, kHeadsQueue, kPacedQueue,
+														kRuledQueue};
 /* The queues that all actors use. */
-inline const std::vector<std::string> kQueues = {"plain",		"short",	   "quiet",
-												 kGroupedQueue, kFifoQueue,	   kFairQueue,
-												 kKeyedQueue,	kLimitedQueue, kRatedQueue};
+inline const std::vector<std::string> kQueues = {
+	"plain",	   "short",		"quiet",	kGroupedQueue, kFifoQueue,	kFairQueue, kKeyedQueue,
+	kLimitedQueue, kRatedQueue, kLineQueue, kHeadsQueue,   kPacedQueue, kRuledQueue};
 inline const std::string kPurgedQueue = "purged";
 /* A queue from which jobs are claimed so seldom that due jobs stay longer than their segment. */
 inline const std::string kSlowQueue = "slow";

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <random>
 #include <set>
@@ -18,10 +19,9 @@ using pgq::Group;
 using pgq::GroupRules;
 using pgq::Hint;
 using pgq::Key;
-using pgq::Probe;
 using pgq::Schedule;
 using pgq::TimerKey;
-using Admission = Schedule::Admission;
+using pgq::Visit;
 
 constexpr int64_t kPeriod = 16000;
 constexpr int64_t kA = 1;
@@ -48,8 +48,9 @@ protected:
 	{
 		schedule.init(window, window_size, timer, 4);
 		schedule.reset(rules);
-		for (int i = 0; i < entries; i++)
-			schedule.groups().give(&groups[i]);
+		for (Group &entry : groups)
+			schedule.groups().give(&entry);
+		schedule.groups().remember_at_most(entries);
 		schedule.begin_timer_refill(100);
 		schedule.finish_timer_refill(TimerKey::highest());
 		schedule.begin_window_refill(100);
@@ -57,11 +58,13 @@ protected:
 		ASSERT_TRUE(schedule.exhausted());
 	}
 
-	/* As a claim does. 0: it was passed over. */
+	/* Take the lease of the next job, as a claim does. Return its id; 0: there is no job, or its group has no room. */
 	int64_t take()
 	{
+		if (!schedule.poppable())
+			return 0;
 		Hint hint = schedule.pop();
-		if (schedule.admit(hint) != Admission::kGo)
+		if (!schedule.admit(hint))
 			return 0;
 		schedule.took(hint);
 		return hint.key.job_id;
@@ -88,10 +91,28 @@ protected:
 	const Group *group(int64_t id) { return schedule.groups().find(id); }
 
 	Schedule schedule;
-	Schedule::Window::Node window[8];
+	Schedule::Node window[Schedule::nodes(8)];
 	Schedule::Timer::Node timer[8];
 	Group groups[8];
 };
+
+/* The reconciler calls covers() under a lock that it shares with other processes. */
+TEST_F(GroupRatesTest, CoversChangesNothing)
+{
+	GroupRules rules = rate(1);
+	rules.fifo = true;
+	load(rules);
+	schedule.let_time_pass(500);
+	file({job(1, kA)});
+	EXPECT_EQ(claim(kA), 1);
+	end(kA);
+	file({job(2, kA)});
+	schedule.groups().rates().pass(40 * kPeriod);
+	Group before = *group(kA);
+	EXPECT_TRUE(schedule.covers(job(2, kA)))
+		<< "the group waits for its time until let_time_pass() is called";
+	EXPECT_EQ(memcmp(&before, group(kA), sizeof(Group)), 0);
+}
 
 TEST_F(GroupRatesTest, AGroupThatHasHadItsShareWaitsForItsTime)
 {
@@ -105,19 +126,20 @@ TEST_F(GroupRatesTest, AGroupThatHasHadItsShareWaitsForItsTime)
 	EXPECT_TRUE(schedule.covers(job(2, kA)));
 	EXPECT_EQ(next_time(), 17000);
 	end(kA);
-	EXPECT_FALSE(schedule.wants_probes()) << "it is not that it runs";
+	EXPECT_FALSE(schedule.wants_visit()) << "it is not that it runs";
 	schedule.let_time_pass(16999);
-	EXPECT_FALSE(schedule.wants_probes());
-	schedule.groups().take_news();
+	EXPECT_FALSE(schedule.wants_visit());
+	schedule.take_news();
 	schedule.let_time_pass(17000);
-	EXPECT_TRUE(schedule.wants_probes());
-	EXPECT_EQ(schedule.groups().take_news(), 1u);
+	EXPECT_TRUE(schedule.wants_visit());
+	EXPECT_EQ(schedule.take_news(), 1u);
 	EXPECT_EQ(next_time(), INT64_MAX) << "nobody waits for time any more";
-	Probe probe;
-	ASSERT_EQ(schedule.begin_probes(&probe, 1), 1);
-	EXPECT_EQ(probe.room, 1);
+	Visit visit;
+	ASSERT_EQ(schedule.begin_visits(&visit, 1), 1);
+	EXPECT_EQ(visit.room, 1);
 	Hint found = job(2, kA);
-	schedule.finish_probe(kA, &found, 1, Key::highest(), INT64_MIN);
+	schedule.finish_visit(visit, &found, 1, Key::highest(), INT64_MAX);
+	schedule.end_visits();
 	EXPECT_EQ(claim(kA), 2);
 }
 
@@ -130,12 +152,12 @@ TEST_F(GroupRatesTest, WhatIsTakenCountsAndIsGivenBack)
 	EXPECT_EQ(take(), 0);
 	EXPECT_EQ(next_time(), INT64_MAX) << "the end of one of the claims will tell";
 	end(kA, true);
-	EXPECT_TRUE(schedule.wants_probes());
+	EXPECT_TRUE(schedule.wants_visit());
 	schedule.let_time_pass(5000);
 	hand_out(kA);
-	Probe probe;
-	ASSERT_EQ(schedule.begin_probes(&probe, 1), 1);
-	EXPECT_EQ(probe.room, 1);
+	Visit visit;
+	ASSERT_EQ(schedule.begin_visits(&visit, 1), 1);
+	EXPECT_EQ(visit.room, 1);
 }
 
 TEST_F(GroupRatesTest, AStartIsThatOfTheHandOut)
@@ -158,12 +180,11 @@ TEST_F(GroupRatesTest, AnEntryStaysUntilWhatItCountsHasFaded)
 	ASSERT_NE(group(kA), nullptr);
 	EXPECT_EQ(next_time(), INT64_MAX) << "nobody waits for that";
 	schedule.let_time_pass(16999);
-	file({job(2, kA)});
-	EXPECT_EQ(take(), 0);
+	EXPECT_FALSE(schedule.file(job(2, kA)));
 	schedule.let_time_pass(17000);
-	Probe probe;
-	ASSERT_EQ(schedule.begin_probes(&probe, 1), 1);
-	schedule.finish_probe(kA, nullptr, 0, Key::highest(), INT64_MIN);
+	Visit visit;
+	ASSERT_EQ(schedule.begin_visits(&visit, 1), 1);
+	schedule.finish_visit(visit, nullptr, 0, Key::highest(), INT64_MAX);
 	EXPECT_EQ(group(kA), nullptr);
 }
 
@@ -174,15 +195,17 @@ TEST_F(GroupRatesTest, WithoutAnEntryNothingIsForgotten)
 	EXPECT_EQ(claim(kA), 1);
 	end(kA);
 	schedule.let_time_pass(3000);
-	EXPECT_EQ(claim(kB), 2) << "it gets the entry";
+	EXPECT_EQ(claim(kB), 2);
+	EXPECT_NE(group(kA), nullptr);
 	end(kB);
-	EXPECT_EQ(group(kA), nullptr);
+	EXPECT_EQ(group(kA), nullptr) << "one group can be remembered";
 	EXPECT_EQ(claim(kA), 3) << "all others count one";
-	end(kA);
 	EXPECT_EQ(take(), 0) << "one of its own, and one that the others had before";
 	EXPECT_EQ(next_time(), 17000);
 	EXPECT_EQ(claim(kC), 5);
-	EXPECT_EQ(group(kA), nullptr) << "it waits among the others";
+	end(kC);
+	end(kA);
+	EXPECT_EQ(schedule.groups().size(), 1);
 	EXPECT_TRUE(schedule.exhausted());
 	EXPECT_TRUE(schedule.covers(job(4, kA)));
 	EXPECT_FALSE(schedule.file(job(6, kA)));
@@ -218,7 +241,6 @@ TEST_F(GroupRatesTest, WithoutARateNobodyWaitsForTime)
 	schedule.change_group_rules({}, 1000);
 	EXPECT_EQ(group(kA)->running, 1);
 	EXPECT_EQ(next_time(), INT64_MAX);
-	EXPECT_EQ(schedule.groups().rates().timed(), 0);
 }
 
 TEST_F(GroupRatesTest, OtherRules)
@@ -231,9 +253,12 @@ TEST_F(GroupRatesTest, OtherRules)
 	EXPECT_EQ(schedule.cursor(), Key::lowest());
 	EXPECT_EQ(schedule.groups().room(schedule.groups().find(kA)), 1) << "what has started counts";
 	schedule.change_group_rules(rate(2, 10 * kPeriod), 2000);
-	EXPECT_EQ(group(kA)->rate.at, 170000) << "as if it were now";
+	EXPECT_EQ(schedule.groups().rates().next_start(schedule.groups().find(kA)), 2000)
+		<< "one of two";
+	schedule.change_group_rules(rate(1, 10 * kPeriod), 2000);
+	EXPECT_EQ(schedule.groups().rates().next_start(schedule.groups().find(kA)), 170000)
+		<< "as if it were now";
 	schedule.change_group_rules({.limit = 1, .fifo = false}, 3000);
-	EXPECT_EQ(schedule.groups().size(), 0);
 	schedule.change_group_rules(rate(1), 4000);
 	EXPECT_TRUE(schedule.groups().rates().others_have_room()) << "a limit holds from then on";
 }
@@ -241,19 +266,24 @@ TEST_F(GroupRatesTest, OtherRules)
 /* ---- any number of groups, at random ---- */
 
 /*
- * A queue with a table of its own, whose only worker claims whatever it gets, and many groups: more than there are
- * entries. Of each group all starts are known here.
+ * A queue with many groups, its table, and its only worker. There are more groups than may be remembered. The worker records all
+ * starts of each group, so check() can compare them with the limit.
  */
 class Worker
 {
 public:
-	Worker(unsigned seed, const GroupRules &rules, int entries, int groups)
-		: random_(seed), rules_(rules), groups_(groups), entries_(entries)
+	Worker(unsigned seed, const GroupRules &rules, int remembered, int groups)
+		: random_(seed),
+		  rules_(rules),
+		  groups_(groups),
+		  remembered_(remembered),
+		  entries_(remembered + groups)
 	{
 		schedule_.init(window_, 1 + random_() % 8, timer_, 4);
 		schedule_.reset(rules);
 		for (Group &entry : entries_)
 			schedule_.groups().give(&entry);
+		schedule_.groups().remember_at_most(remembered);
 		schedule_.begin_timer_refill(100);
 		schedule_.finish_timer_refill(TimerKey::highest());
 	}
@@ -270,13 +300,14 @@ public:
 		}
 	}
 
-	/* Claim, hand out, give back, end; let time pass. */
+	/* Do something at random: enqueue, claim, hand out, give back, end a job, or let time pass. */
 	void step()
 	{
 		int64_t before = now_;
-		/* Other queues may want the entries. */
+		/* Other queues may take entries from the common half. */
 		if (random_() % 100 == 0)
-			schedule_.groups().rates().keep_at_most(random_() % 2 == 0 ? 2 : INT32_MAX);
+			schedule_.groups().remember_at_most(random_() % 2 == 0 ? std::min(remembered_, 2)
+																   : remembered_);
 		switch (random_() % 6)
 		{
 			case 0:
@@ -299,7 +330,7 @@ public:
 		ASSERT_LE(before, now_);
 	}
 
-	/* Everything that is left is handed out, in time. */
+	/* End all leases, and claim until no job is left. Time passes only when no job may start. */
 	void finish()
 	{
 		while (!claimed_.empty() || !out_.empty())
@@ -338,29 +369,23 @@ private:
 		schedule_.let_time_pass(now);
 	}
 
-	/* False: there is nothing to be had now. */
+	/* Claim one job. Return false if there is none now. */
 	bool claim()
 	{
 		for (int patience = 0; patience < 1000; patience++)
 		{
+			schedule_.clear_way();
 			if (schedule_.poppable())
 			{
 				Hint hint = schedule_.pop();
 				if (!table_.contains(hint.key.job_id) || taken_.contains(hint.key.job_id))
 					continue;
-				Admission admission = schedule_.admit(hint);
-				if (admission == Admission::kNoEntry)
-				{
-					schedule_.file(hint);
-					schedule_.wants_probes() ? probe() : end_one();
-					continue;
-				}
-				if (admission == Admission::kPassedOver)
+				if (!schedule_.admit(hint))
 					continue;
 				return take(hint), true;
 			}
-			if (schedule_.wants_probes())
-				probe();
+			if (schedule_.wants_visit())
+				visit();
 			else if (schedule_.wants_window_refill())
 				refill();
 			else
@@ -385,13 +410,12 @@ private:
 		schedule_.took(hint);
 		if (rules_.fifo && !is_head(hint))
 		{
-			schedule_.pass_over(hint);
 			schedule_.release_group(hint.group, true);
 			return schedule_.look_at_group(hint.group);
 		}
 		taken_.insert(hint.key.job_id);
 		claimed_.push_back(hint);
-		/* A claim may be slow. */
+		/* A slow claim hands the job out later. */
 		if (random_() % 4 != 0)
 			hand_out_one();
 	}
@@ -405,7 +429,7 @@ private:
 		out_.push_back(hint);
 	}
 
-	/* It has ended, or it has not been handed out at all. */
+	/* End a random job, or give back a job that was not handed out. */
 	void end_one()
 	{
 		bool claimed = !claimed_.empty();
@@ -446,49 +470,50 @@ private:
 		schedule_.finish_window_refill(end);
 	}
 
-	void probe()
+	void visit()
 	{
-		Probe probes[4];
-		int n = schedule_.begin_probes(probes, 4);
+		Visit visits[4];
+		int n = schedule_.begin_visits(visits, 4);
 		for (int i = 0; i < n; i++)
-			probe(probes[i]);
+			visit(visits[i]);
+		schedule_.end_visits();
 	}
 
-	void probe(const Probe &probe)
+	void visit(const Visit &visit)
 	{
 		std::vector<Hint> rows;
 		Key next = Key::highest();
-		int64_t head = INT64_MIN;
+		int64_t head = INT64_MAX;
 		for (const auto &[id, hint] : table_)
 		{
-			if (hint.group != probe.group)
+			if (hint.group != visit.group)
 				continue;
 			if (rules_.fifo)
 			{
 				head = id;
-				next = {0, 0, id + 1};
 				if (!taken_.contains(id))
 					rows.push_back(hint);
 				break;
 			}
-			if (hint.key < probe.start || taken_.contains(id))
+			if (hint.key < visit.from || taken_.contains(id))
 				continue;
-			if (rows.size() == static_cast<size_t>(std::min(probe.room, 3)))
+			if (rows.size() == static_cast<size_t>(std::min(visit.room, 3)))
 			{
 				next = hint.key;
 				break;
 			}
 			rows.push_back(hint);
 		}
-		schedule_.finish_probe(probe.group, rows.data(), static_cast<int>(rows.size()), next, head);
+		schedule_.finish_visit(visit, rows.data(), static_cast<int>(rows.size()), next, head);
 	}
 
 	std::mt19937 random_;
 	GroupRules rules_;
 	int groups_;
+	int remembered_;
 	std::vector<Group> entries_;
 	Schedule schedule_;
-	Schedule::Window::Node window_[8];
+	Schedule::Node window_[Schedule::nodes(8)];
 	Schedule::Timer::Node timer_[4];
 	int64_t now_ = 0;
 	int64_t last_ = 0;

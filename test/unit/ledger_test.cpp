@@ -4,153 +4,11 @@
  */
 #include "test/torture/coordination.h"
 #include "test/torture/timetable.h"
-
-#include <gtest/gtest.h>
+#include "test/unit/ledger_fixture.h"
 
 namespace {
 
 using namespace torture;
-
-constexpr Epoch kServer = {1, 100};
-constexpr Epoch kStandby = {2, 200};
-constexpr int64_t kToken = 1 << 10; /* multiples of it are drawn one after the other */
-constexpr int64_t kUnknown = 999;
-
-/* Let time pass, so that later events have another time than earlier ones. */
-void
-later()
-{
-	for (Time before = now(); now() == before;)
-		;
-}
-
-class LedgerTest : public testing::Test
-{
-protected:
-	Ledger ledger;
-
-	void SetUp() override { testing::internal::CaptureStdout(); }
-
-	void TearDown() override
-	{
-		std::string more = testing::internal::GetCapturedStdout();
-		EXPECT_EQ(more, "");
-	}
-
-	std::string told()
-	{
-		std::string said = testing::internal::GetCapturedStdout();
-		testing::internal::CaptureStdout();
-		return said;
-	}
-
-	/* Expect a violation whose text contains `what`. */
-	void expect(const std::string &what)
-	{
-		std::string said = told();
-		EXPECT_NE(said.find(what), std::string::npos) << "not told: " << what << "\n" << said;
-		EXPECT_EQ(ledger.violations() > 0, true);
-	}
-
-	void expect_nothing()
-	{
-		EXPECT_EQ(told(), "");
-		EXPECT_EQ(ledger.violations(), 0);
-	}
-
-	TxRef begin(Epoch epoch = kServer) { return ledger.begin(epoch); }
-
-	void commit(const TxRef &tx)
-	{
-		later();
-		ledger.ending(tx);
-		later();
-		ledger.committed(tx);
-		later();
-	}
-
-	Key enqueue(const TxRef &tx, const std::string &queue = "q", Time delay = 0,
-				Time expires_in = 0)
-	{
-		later();
-		Key key = ledger.enqueuing(tx, queue, 0, delay, expires_in);
-		ledger.enqueued(key, 100 + key);
-		return key;
-	}
-
-	Key job(const std::string &queue = "q", Time delay = 0, Time expires_in = 0)
-	{
-		TxRef tx = begin();
-		Key key = enqueue(tx, queue, delay, expires_in);
-		commit(tx);
-		return key;
-	}
-
-	/* Return a job of the queue whose key has that remainder. */
-	Key job_like(const std::string &queue, Key remainder, Key divisor)
-	{
-		for (;;)
-		{
-			TxRef tx = begin();
-			Key key = enqueue(tx, queue);
-			if (key % divisor == remainder)
-			{
-				commit(tx);
-				return key;
-			}
-			ledger.aborted(tx);
-		}
-	}
-
-	struct Claim
-	{
-		int attempt = 1;
-		int max_attempts = 3;
-		Epoch epoch = kServer;
-		TxRef tx;
-		std::string queue = "q";
-		int priority = 0;
-		int64_t id = 0; /* 0: the id of the job */
-		Time lease_time = 60 * kSecond;
-	};
-
-	Held claim(Key key, int64_t token, const Claim &how)
-	{
-		later();
-		ClaimCall call = ledger.claiming(how.epoch, {how.queue}, how.lease_time);
-		later();
-		Held held = {key, how.id != 0 ? how.id : 100 + key, token, how.attempt, how.max_attempts};
-		ledger.claimed(call, how.tx, {{held, how.priority, how.queue}});
-		later();
-		return held;
-	}
-	Held claim(Key key, int64_t token) { return claim(key, token, Claim{}); }
-
-	/* End a lease, by a transaction of its own or as a part of an open transaction. */
-	void end(const Held &held, Deed deed, Epoch epoch = kServer)
-	{
-		TxRef tx = begin(epoch);
-		ledger.intend(tx, held, deed);
-		ledger.ending(tx);
-		later();
-		ledger.accepted(tx, held, deed, now());
-		later();
-		ledger.committed(tx);
-		later();
-	}
-	void end_in(const TxRef &tx, const Held &held, Deed deed)
-	{
-		later();
-		ledger.accepted(tx, held, deed, now());
-		later();
-	}
-
-	void find_nothing(const std::string &queue)
-	{
-		later();
-		ledger.claimed(ledger.claiming(kServer, {queue}, kSecond), nullptr, {});
-	}
-};
 
 TEST_F(LedgerTest, SaysNothingOfAServerThatIsRight)
 {
@@ -351,25 +209,6 @@ TEST_F(LedgerTest, AHandOutUnderAPreparedEnd)
 	expect("handed out while a prepared transaction ends lease 1024");
 }
 
-TEST_F(LedgerTest, AHandOutBesideOneOfItsGroup)
-{
-	Key one = job_like(kGroupedQueue, 1, 4);
-	Key other = job_like(kGroupedQueue, 1, 4);
-	Key of_another = job_like(kGroupedQueue, 2, 4);
-	claim(one, kToken, {.queue = kGroupedQueue});
-	claim(of_another, 2 * kToken, {.queue = kGroupedQueue});
-	expect_nothing();
-	claim(other, 3 * kToken, {.queue = kGroupedQueue});
-	expect("handed out while job " + std::to_string(100 + one) + " of its group runs, lease 1024");
-}
-
-TEST_F(LedgerTest, AHandOutBeforeTheFirstOfItsGroup)
-{
-	Key one = job_like(kFifoQueue, 1, 4);
-	claim(job_like(kFifoQueue, 1, 4), kToken, {.queue = kFifoQueue});
-	expect("handed out before job " + std::to_string(100 + one) + " of its group");
-}
-
 TEST_F(LedgerTest, MoreThanTheLimit)
 {
 	TxRef tx = begin();
@@ -388,15 +227,6 @@ TEST_F(LedgerTest, MoreThanTheRate)
 	expect_nothing();
 	claim(job(kRatedQueue), 20 * kToken, {.queue = kRatedQueue});
 	expect("11 hand-outs in one period of rated");
-}
-
-TEST_F(LedgerTest, MoreThanTheRateOfAGroup)
-{
-	for (int i = 1; i <= kGroupRate; i++)
-		end(claim(job_like(kGroupedQueue, 1, 4), i * kToken, {.queue = kGroupedQueue}), Deed::kAck);
-	expect_nothing();
-	claim(job_like(kGroupedQueue, 1, 4), 20 * kToken, {.queue = kGroupedQueue});
-	expect("3 hand-outs in one period of grouped, group 1");
 }
 
 /* ---- none ---- */

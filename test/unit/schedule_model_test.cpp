@@ -240,7 +240,7 @@ struct Watch
 struct World
 {
 	Schedule schedule;
-	Schedule::Window::Node window[kMaxSize];
+	Schedule::Node window[Schedule::nodes(kMaxSize)];
 	Schedule::Timer::Node timer[kMaxSize];
 	int64_t clock;
 	Job jobs[kMaxJobs];
@@ -362,7 +362,7 @@ public:
 			Hint hint = job.hint();
 			if (schedule_.due(hint))
 			{
-				if (schedule_.poppable() && hint.key < schedule_.window().first())
+				if (schedule_.poppable() && hint.key < schedule_.window().first().key)
 					return complain("poppable, but smaller is", job);
 				if (schedule_.exhausted())
 					return complain("exhausted, but ready is", job);
@@ -437,7 +437,8 @@ public:
 				put_hint(scan.rows[i]);
 		};
 		put(world.clock), put(schedule_.due_line()), put(schedule_.horizon());
-		put(schedule_.met()), put_key(schedule_.surveyed()), put(schedule_.surveying());
+		put(schedule_.survey().met()), put_key(schedule_.survey().surveyed()),
+			put(schedule_.survey().surveying());
 		schedule_.window().for_each(put_hint), put(-1);
 		schedule_.timer().for_each(put_hint), put(-1);
 		put_key(schedule_.cursor()), put_timer_key(schedule_.timer_cursor());

@@ -78,7 +78,7 @@ protected:
 	using Ids = std::vector<int64_t>;
 
 	Schedule schedule;
-	Schedule::Window::Node window[8];
+	Schedule::Node window[Schedule::nodes(8)];
 	Schedule::Timer::Node timer[8];
 };
 
@@ -109,6 +109,61 @@ TEST_F(Rules, JobsAheadAreCountedAsFarAsMemoryKnows)
 	schedule.abandon_window_refill();
 }
 
+Hint
+of_group(int64_t id, int64_t group)
+{
+	Hint hint = immediate(50, id);
+	hint.group = group;
+	return hint;
+}
+
+TEST_F(Rules, JobsAheadAreCountedInQueuesWithRulesForGroups)
+{
+	for (bool fifo : {false, true})
+	{
+		load(3, 8);
+		schedule.reset({.limit = fifo ? 0 : 1, .fifo = fifo});
+		refill_timer(100);
+		refill_window(100);
+		for (int id = 1; id <= 5; id++)
+			schedule.file(of_group(id, id % 2 + 1));
+		auto ahead = [&](int id) {
+			Schedule::Ahead a = schedule.ahead_of(of_group(id, id % 2 + 1), 10);
+			return std::make_pair(a.jobs, a.or_more);
+		};
+		EXPECT_EQ(ahead(2), std::make_pair(1u, false));
+		/* With fifo, those of its own group are left to the table. */
+		EXPECT_EQ(ahead(3), std::make_pair(fifo ? 1u : 2u, false));
+		EXPECT_EQ(ahead(5), std::make_pair(fifo ? 1u : 3u, true))
+			<< "the window has no place for it";
+	}
+}
+
+TEST_F(Rules, JobsAheadAreCountedIfMemoryDropsAJobBehindItsHead)
+{
+	load(8, 8);
+	schedule.reset({.limit = 0, .fifo = true});
+	refill_timer(100);
+	refill_window(100);
+	for (int id : {1, 2, 4})
+		schedule.file(of_group(id, id));
+	schedule.look_at_group(4);
+	pgq::Visit visit;
+	ASSERT_EQ(schedule.begin_visits(&visit, 1), 1);
+	Hint head = of_group(4, 4);
+	schedule.finish_visit(visit, &head, 1, kEnd, 4);
+	schedule.end_visits();
+	EXPECT_FALSE(schedule.file(of_group(6, 4)));
+	Schedule::Ahead ahead = schedule.ahead_of(of_group(6, 4), 10);
+	EXPECT_EQ(ahead.jobs, 2u) << "of its own group, the table tells";
+	EXPECT_TRUE(ahead.or_more) << "memory does not know what it has dropped";
+	/* The head ends, and a marker comes before all jobs. */
+	schedule.look_at_group(4);
+	ahead = schedule.ahead_of(of_group(2, 2), 10);
+	EXPECT_EQ(ahead.jobs, 1u);
+	EXPECT_TRUE(ahead.or_more);
+}
+
 TEST_F(Rules, NothingIsSaidBeforeTheHeapWasRead)
 {
 	schedule.init(window, 2, timer, 2);
@@ -116,7 +171,6 @@ TEST_F(Rules, NothingIsSaidBeforeTheHeapWasRead)
 	EXPECT_FALSE(schedule.poppable());
 	EXPECT_TRUE(schedule.wants_window_refill());
 	EXPECT_TRUE(schedule.wants_timer_refill());
-	EXPECT_TRUE(schedule.ready_beyond_window());
 	EXPECT_TRUE(schedule.scheduled_beyond_timer());
 	EXPECT_EQ(schedule.next_timer(), INT64_MIN);
 
@@ -487,8 +541,8 @@ TEST_F(Rules, ATimerHintWithAnotherPriorityIsKeptToo)
 		schedule.file(immediate(10, 2, 5));
 		schedule.fire(110);
 		Key row{9, 110, 1};
-		EXPECT_TRUE(schedule.window().first() == row || !(row < schedule.cursor()));
-		EXPECT_FALSE(schedule.poppable() && row < schedule.window().first());
+		EXPECT_TRUE(schedule.window().first().key == row || !(row < schedule.cursor()));
+		EXPECT_FALSE(schedule.poppable() && row < schedule.window().first().key);
 	}
 }
 

@@ -1,0 +1,398 @@
+/*
+ * The ready jobs of a queue with fair, in which groups take turns: a run (runs.h) for each group in memory, and a lap (lap.h) for
+ * the groups without a run. Jobs without a group are group 0. In a queue with fifo, any other run has at most one job: of the
+ * jobs that memory has met, the one with the smallest id.
+ *
+ * If the group whose turn is next has a marker as the first of its run, a visit must read its rows before a job goes out. If there
+ * are too many nodes, a run whose turn is late loses its last job, or is removed. The run of group 0 is never removed, since no lap
+ * visits group 0. So memory has each ready job, or the job is covered by a marker, by the lap, or (fifo) by an earlier job.
+ *
+ * Pure and unlocked: part of ReadyJobs.
+ */
+#pragma once
+
+#include "core/runs.h"
+
+namespace pgq {
+
+class Turns : public Runs
+{
+public:
+	void init(Node *storage, uint32_t capacity)
+	{
+		Runs::init(storage, capacity);
+		reset();
+	}
+
+	void reset()
+	{
+		reset_hands();
+		lap_ = {};
+		clear();
+	}
+
+	/* Forget all runs. Memory may lack all rows. */
+	void clear() { clear(Key::lowest()); }
+
+	/* Forget all runs: memory may lack rows from this key on. The lap covers rows with a group, a marker rows without a group. */
+	void doubt(const Key &key)
+	{
+		Node *run = find(0);
+		clear(run != nullptr ? std::min(first_key(run), key) : key);
+	}
+
+	const Lap &lap() const { return lap_; }
+
+	/* ---- jobs ---- */
+
+	/* Insert a ready job, unless a marker, the lap or (fifo) another job covers it. in_order: only the group's head goes out. */
+	void insert(const Hint &hint, bool in_order)
+	{
+		Node *run = find(hint.group);
+		if (run == nullptr)
+			return insert_first(hint);
+		Run &r = run->run;
+		if (r.more && !(hint.key < r.from))
+			return note_met(r, hint.key);
+		if (in_order && r.size > 0)
+		{
+			/* The job of the run has the smaller id. A marker before that job lets a visit find the head, if its row is gone. */
+			if (first_of(run)->hint.key.job_id < hint.key.job_id)
+				return hint.key < first_of(run)->hint.key ? mark(hint.group, hint.key) : void();
+			/* The row of the hint may be gone: then the known one was the head. */
+			remove_last(run);
+		}
+		add(run, hint);
+		while (r.size > quota())
+			remove_last(run);
+		order(run);
+		shrink();
+	}
+
+	/* Return whether the group has a marker at this key or before, and no visit of it is under way. */
+	bool is_marked(int64_t group, const Key &from) const
+	{
+		Node *run = find(group);
+		return run != nullptr && run->run.more && !(from < run->run.from) && run->run.visit == 0;
+	}
+
+	/* Put a marker: memory may lack rows of the group from this key on. */
+	void mark(int64_t group, const Key &from)
+	{
+		Node *run = find(group);
+		int64_t bound = group == 0 ? Lap::kNone : lap_.bound(group);
+		if (run == nullptr && bound != Lap::kNone)
+			return add_run(group, std::min(from, first_of_priority(bound)));
+		if (run == nullptr)
+			return add_run(group, from);
+		note_met(run->run, from);
+		run->run.from = run->run.more ? std::min(run->run.from, from) : from;
+		run->run.more = true;
+		order(run);
+	}
+
+	/* Remove the run of a group without room. Return the key from which memory may lack its rows; +infinity: there was no run. */
+	Key drop(int64_t group)
+	{
+		Node *run = find(group);
+		Key from = run != nullptr ? first_key(run) : Key::highest();
+		if (run != nullptr)
+			remove_run(run);
+		return from;
+	}
+
+	/* What must be done before a job goes out: a step of the lap, a visit, nothing (kPop). kNone: there is no job. */
+	enum class Next : uint8_t
+	{
+		kNone,
+		kStep,
+		kVisit,
+		kPop,
+	};
+	Next what_is_next() const
+	{
+		if (empty())
+			return lap_.on() ? Next::kStep : Next::kNone;
+		Node *run = next();
+		if (!lets_go(run))
+			return Next::kStep;
+		return is_marker_first(run) ? Next::kVisit : Next::kPop;
+	}
+	bool poppable() const { return what_is_next() == Next::kPop; }
+	bool all_known() const { return empty() && !lap_.on(); }
+
+	Hint pop()
+	{
+		Node *run = next();
+		Node *first = first_of(run);
+		Hint hint = first->hint;
+		before_ = hand_of(hint.key.priority);
+		hand(hint.key.priority) = hint.group;
+		remove_job(run, first);
+		order(run);
+		return hint;
+	}
+
+	/* Undo the turn of the last pop, whose job was not handed out. */
+	void return_turn(const Hint &popped) { hand(popped.key.priority) = before_; }
+
+	/* ---- visits of markers ---- */
+
+	/* Begin to visit markers of the runs whose turns are next. Return their number. fifo: remove the jobs behind these markers. */
+	int begin_visits(Visit *visits, int most, bool fifo)
+	{
+		static constexpr int kLooks = 64;
+		int n = 0;
+		Node *first = next();
+		Node *run = first;
+		for (int i = 0; i < kLooks && n < most && (i == 0 || run != first); i++)
+		{
+			if (is_marker_first(run))
+			{
+				if (fifo && run->group != 0)
+					remove_jobs(run);
+				begin_visit(run->run, n);
+				visits[n++] = {
+					.group = run->group, .from = run->run.from, .floor = 0, .room = quota()};
+			}
+			run = next_after(run->run.priority, run->group);
+		}
+		return n;
+	}
+
+	/* Return whether the group has a run whose marker is being visited. */
+	bool is_visited(int64_t group) const
+	{
+		Node *run = find(group);
+		return run != nullptr && run->run.visit != 0;
+	}
+
+	/* End a visit. jobs: jobs that it has found, from the marker on; next: the first key that memory may lack now. */
+	void end_visit(int64_t group, const Hint *jobs, int n, const Key &next, bool in_order)
+	{
+		Node *run = find(group);
+		if (run == nullptr || run->run.visit == 0)
+			return;
+		Run &r = run->run;
+		Key from = std::min(next, lowest_of(r));
+		r.visit = 0;
+		if (in_order && r.size > 0 && n > 0)
+		{
+			/* The job of the run was filed since the visit began, and comes before the one that was found. */
+			if (first_of(run)->hint.key.job_id < jobs[0].key.job_id)
+				n = 0;
+			else
+				remove_jobs(run);
+		}
+		r.from = from;
+		r.more = !(r.from == Key::highest());
+		fill(run, jobs, n);
+	}
+
+	/* ---- steps of a lap ---- */
+
+	LapStep begin_step()
+	{
+		LapStep step = lap_.begin_step();
+		step.room = quota();
+		return step;
+	}
+
+	/* Return whether the groups of the step may be taken. highest: highest priority of a due row, up to the lap's; or kNone. */
+	bool look_at_step(LapStep *step, int64_t highest)
+	{
+		if (step->lap != lap_.serial())
+			return false;
+		highest = std::max(highest, lap_.left());
+		if (lap_.spoilt() || highest >= lap_.priority())
+			return true;
+		if (highest == Lap::kNone)
+		{
+			lap_.end();
+			return false;
+		}
+		/* No row has the priority of the lap, which goes on at the highest priority that there is. */
+		auto priority = static_cast<int32_t>(highest);
+		lap_.begin(priority, hand_of(priority));
+		step->lap = lap_.serial();
+		return lap_.arc_begin() == step->from;
+	}
+
+	/*
+	 * Make a run of the next group of the step, if it has room. jobs: the first jobs of the group; next: the first key that memory
+	 * may lack then. Return false if the later groups of the step must not be taken.
+	 */
+	bool take_group(const LapStep &step, int64_t group, bool has_room, const Hint *jobs, int n,
+					const Key &next)
+	{
+		if (step.lap != lap_.serial() || lap_.spoils(group))
+			return false;
+		visit_up_to(group);
+		bool more = !(next == Key::highest());
+		if (has_room && (n > 0 || more) && find(group) == nullptr)
+		{
+			Node *run = new_run(group, next);
+			run->run.more = more;
+			fill(run, jobs, n);
+		}
+		return step.lap == lap_.serial();
+	}
+
+	/* Note that the step has read all groups up to step.to. */
+	void take_rest(const LapStep &step)
+	{
+		if (step.lap == lap_.serial() && !lap_.spoilt())
+			visit_up_to(step.to);
+	}
+	void end_step() { lap_.end_step(); }
+
+	/* ---- for views and checks ---- */
+
+	bool contains(const Hint &hint) const
+	{
+		Node *job = of(Tree::lower_bound(&nodes_, Place{hint.group, false, hint.key}, ByGroup{}));
+		return &job->links != &nodes_ && !job->is_run && job->group == hint.group &&
+			   job->hint.key == hint.key;
+	}
+
+	bool covers(const Hint &hint, bool in_order) const
+	{
+		Node *run = find(hint.group);
+		if (run == nullptr)
+			return hint.group != 0 && hint.key.priority <= lap_.bound(hint.group);
+		bool behind =
+			in_order && run->run.size > 0 && first_of(run)->hint.key.job_id < hint.key.job_id;
+		return behind || (run->run.more && !(hint.key < run->run.from)) || contains(hint);
+	}
+
+	template <typename Visit> void for_each(Visit visit) const
+	{
+		for (TreeNode *n = Tree::begin_node(&nodes_); n != &nodes_; n = Tree::next_node(n))
+			if (!of(n)->is_run)
+				visit(of(n)->hint);
+	}
+
+	/* Call visit() for each run: group, number of jobs, marker (NULL: none), visited or not, lowest_. */
+	template <typename Visit> void for_each_run(Visit visit) const
+	{
+		for (TreeNode *n = Tree::begin_node(&nodes_); n != &nodes_; n = Tree::next_node(n))
+			if (Node *node = of(n); node->is_run)
+				visit(node->group, node->run.size, node->run.more ? &node->run.from : nullptr,
+					  node->run.visit != 0,
+					  node->run.visit != 0 ? lowest_of(node->run) : Key::highest());
+	}
+
+private:
+	static Key first_of_priority(int64_t priority)
+	{
+		return {static_cast<int32_t>(priority), INT64_MIN, INT64_MIN};
+	}
+
+	bool lets_go(Node *run) const
+	{
+		return lap_.lets_go(run->run.priority, run->group, hand_of(run->run.priority));
+	}
+
+	void add_run(int64_t group, const Key &from)
+	{
+		(void) new_run(group, from);
+		shrink();
+	}
+
+	void clear(const Key &ungrouped)
+	{
+		Runs::clear();
+		lap_.begin(INT32_MAX, hand_of(INT32_MAX));
+		mark(0, ungrouped);
+	}
+
+	/* Insert a job of a group without a run. */
+	void insert_first(const Hint &hint)
+	{
+		int64_t bound = hint.group == 0 ? Lap::kNone : lap_.bound(hint.group);
+		int32_t priority = hint.key.priority;
+		if (hint.group != 0 && lap_.finds(priority, hint.group, hand_of(priority)))
+			return;
+		if (priority <= bound)
+			return add_run(hint.group, first_of_priority(bound));
+		Node *run = new_run(hint.group, bound != Lap::kNone ? first_of_priority(bound) : hint.key);
+		run->run.more = bound != Lap::kNone;
+		add(run, hint);
+		order(run);
+		shrink();
+	}
+
+	/* Add the jobs before the marker, of n jobs that were read. The eviction of other nodes may remove the run. */
+	void fill(Node *run, const Hint *jobs, int n)
+	{
+		int64_t group = run->group;
+		for (int i = 0; i < n; i++)
+		{
+			if (run->run.more && !(jobs[i].key < run->run.from))
+				continue;
+			add(run, jobs[i]);
+			order(run);
+			shrink();
+			if ((run = find(group)) == nullptr)
+				return;
+		}
+		order(run);
+		shrink();
+	}
+
+	/* ---- what does not fit ---- */
+
+	void shrink()
+	{
+		while (is_overfull())
+			evict();
+	}
+
+	/*
+	 * Remove the last job of one of the kLooks runs whose turns are last: of the last run with several jobs, or else of the last
+	 * run with one job. If they have only markers, remove the last of them, but not the run of group 0.
+	 */
+	void evict()
+	{
+		static constexpr int kLooks = 32;
+		Node *first = next();
+		Node *lone = nullptr;
+		Node *bare = nullptr;
+		Node *run = last();
+		for (int i = 0; i < kLooks && run != first; i++, run = before(run))
+		{
+			if (run->run.size > 1)
+				return shorten(run);
+			if (run->run.size == 1 && lone == nullptr)
+				lone = run;
+			if (run->run.size == 0 && run->group != 0 && bare == nullptr)
+				bare = run;
+		}
+		if (lone != nullptr || bare == nullptr)
+			return shorten(lone != nullptr ? lone : first);
+		int64_t group = bare->group;
+		int32_t priority = bare->run.priority;
+		remove_run(bare);
+		lap_.lose(priority, group, hand_of(priority));
+	}
+
+	void shorten(Node *run)
+	{
+		remove_last(run);
+		order(run);
+	}
+
+	void visit_up_to(int64_t group)
+	{
+		if (!lap_.visit_up_to(group))
+			return;
+		int64_t left = lap_.left();
+		auto priority = static_cast<int32_t>(left);
+		left == Lap::kNone ? lap_.end() : lap_.begin(priority, hand_of(priority));
+	}
+
+	int64_t before_; /* value of the hand before the last pop moved it */
+	Lap lap_;
+};
+
+} // namespace pgq

@@ -1,0 +1,45 @@
+/*
+ * Reading rows of groups, in a queue with rules for groups: visits of markers, and in a queue with
+ * fair steps of the lap. A claim that can pop no job does this (core/ready_jobs.h). As in a refill
+ * (refill.h), one process at a time does each of the two, and holds a heavyweight lock of the queue
+ * until it has finished.
+ */
+#pragma once
+
+#include "load/refill.h"
+
+namespace pgq {
+
+class QueueHold;
+
+/*
+ * Visit the groups of the first markers, or read the next groups of the lap. wait: if another process
+ * is doing the same, wait for that process.
+ */
+RefillResult visit_groups(const QueueRef &ref, bool wait);
+RefillResult step_of_lap(const QueueRef &ref, bool wait);
+
+/* The most jobs of one group that a visit or a step hands to memory. */
+inline constexpr int kJobsOfGroupMax = 32;
+/* Number of rows that are read beyond the wanted ones, since some rows may have leases. */
+inline constexpr int kBeyond = 2;
+
+/* The rows of a group that were read, in key order. With fifo: only the head, if there is one. */
+struct GroupRows
+{
+	Hint *rows;
+	int n;
+	Key next;	/* key of the first row that was not read; +infinity: there are no more rows */
+	int64 head; /* fifo: job_id of the head; PG_INT64_MAX: there is no head, or no fifo */
+};
+
+/*
+ * Move rows without a lease to the front, at most `wanted`, and return their number. If rows are left
+ * that were not looked at, set rows->next to the key of the first one. Called under the queue's lock.
+ */
+int pick_free_rows(QueueHold &hold, GroupRows *rows, int wanted);
+
+/* Find the head of a group among jobs with ids from `floor` on. Return false if segments are missing. */
+bool read_head_of(const QueueRef &ref, int64 group, int64 floor, GroupRows *rows);
+
+} // namespace pgq
