@@ -167,15 +167,27 @@ subtest 'dead letters and records are not destroyed by a clock that was just set
 		}
 		return fail("... which is told: $how");
 	};
+	my $set = monotonic();
 	set_clock($node, 48 * $hour);
 	$told->('forward');
 	# So long as the scheduler needs for several rounds of retention, and of rotation.
 	my $since = monotonic();
 	my $records = q{FROM pgq_ext.attempt JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'dead'};
-	wait_for($node, q{count(*) = 1 FROM pgq_ext.dead_job}) while seconds_since($since) < 12;
+	my $kept = sub { return sql("SELECT (SELECT count(*) FROM pgq_ext.dead_job) || ' ' || (SELECT count(*) $records)") };
+	my $there = '1 1';
+	while ($there eq '1 1' && seconds_since($since) < 12)
+	{
+		select undef, undef, undef, 0.1;
+		$there = $kept->();
+	}
 	set_clock($node, 0);
-	is(sql(q{SELECT count(*) FROM pgq_ext.dead_job}), '1', 'the dead letter is there');
-	is(sql("SELECT count(*) $records"), '1', '... and the record of its attempt');
+	$there = $kept->() if $there eq '1 1';
+	SKIP:
+	{
+		# After a minute the clock counts as right.
+		skip 'the machine has taken too long for this', 1 if seconds_since($set) > 50;
+		is($there, '1 1', 'the dead letter is there, and the record of its attempt');
+	}
 	$told->('back');
 };
 
