@@ -34,8 +34,8 @@ take_over_from_scheduler(Queue *queue, int64 monotonic)
 
 /*
  * Apply the passage of time: move the hints of jobs that have become due from the timer into the
- * window, file jobs again that were set aside (only in the first round), and take over lost leases
- * that no scheduler counts.
+ * window (not after a refill), file jobs again that were set aside (only in the first round), and take
+ * over lost leases that no scheduler counts.
  */
 static void
 let_time_pass(const Round &round, QueueHold &hold)
@@ -118,8 +118,8 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 			break;
 		case TakeResult::kHeld:
 			/*
-			 * The job has a lease already. That lease remembers the hint, and files it when it
-			 * ends.
+			 * The job has a lease already. A lease in this queue files the hint when the lease ends.
+			 * If the lease is in another queue, rows of this queue are read again later.
 			 */
 			note_missed(hold.queue(), lease, hint);
 			break;
@@ -170,7 +170,7 @@ take_leases(Round *round, QueueHold &hold, int most)
 }
 
 /*
- * Return what must be done before a hint can be popped. If the queue is empty, set round->shortage.
+ * Return what must be done before a hint can be popped. If no job is ready, set round->shortage.
  */
 static PopResult
 what_is_missing(Round *round, const QueueHold &hold)
@@ -197,8 +197,8 @@ what_is_missing(Round *round, const QueueHold &hold)
 }
 
 /*
- * Steps: stop if the queue is closed to claims or paused; count leases that their groups do not
- * count yet; apply the passage of time; stop if a limit is reached or the token mark must be
+ * Steps: stop if the queue is closed to claims or paused; count leases that do not count in their groups
+ * yet; apply the passage of time; stop if a limit is reached or the token mark must be
  * advanced; take leases; wake the next waiter if jobs are left.
  */
 static PopResult
@@ -216,8 +216,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 	schedule.clear_way();
 
 	/*
-	 * Other transactions have locked the rows of too many jobs of this database. A queue without a
-	 * set-aside job goes on, one job at a time.
+	 * Other transactions have locked the rows of too many jobs of this database. Only a queue that has
+	 * no set-aside job goes on, one job at a time.
 	 */
 	if (too_many_parked(hold->database->share))
 	{
@@ -232,8 +232,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
 	/*
-	 * Groups have room again, and their markers are to be visited. Wake one waiter, which visits
-	 * them, instead of one waiter for each group.
+	 * Groups have room again, so new markers are to be visited. Wake one waiter, which visits
+	 * these markers, instead of one waiter for each group.
 	 */
 	if (schedule.take_news() > 0)
 		hold.pass_on();

@@ -6,7 +6,7 @@
 namespace pgq {
 
 /*
- * File the job in the queue to which SQL has moved it. Call this after the lease in the old queue
+ * File the job in the queue to which SQL has moved the job. Call this after the lease in the old queue
  * has ended: a claim of the new queue drops the hint of a job that still has a lease.
  */
 static void
@@ -15,7 +15,7 @@ file_in_its_queue(const Database *db, const JobRow &row)
 	QueueRef ref;
 	if (find_attached_queue(db, row.queue_id(), &ref))
 		(void) change_queue(ref, [&](QueueHold &hold) { hold.file(row.hint()); });
-	/* If that queue has no slot, the row is read when the queue gets one. */
+	/* If that queue has no slot, the row is read when the queue gets a slot. */
 }
 
 static void

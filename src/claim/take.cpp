@@ -211,13 +211,13 @@ begins_late(const Ready &ready, int64 monotonic)
 }
 
 /*
- * Hand out the job if the last check permits it; otherwise give it back or end its lease. Caller
- * holds the queue's lock.
+ * Hand out the job if the last checks permit this. Otherwise give the job back, or end its lease. The
+ * caller holds the queue's lock.
  */
 static void
 hand_out_one(QueueHold &hold, Ready *ready, int64 monotonic, HandedOut *result)
 {
-	/* The lease has ended, and another lease may use its entry now. */
+	/* The lease of the job has ended, and another lease may use its entry now. */
 	if (serial_of(ready->lease) != ready->serial)
 		return;
 	/* SQL has deleted the row since verify() read it, and may have inserted it again. */
@@ -226,8 +226,8 @@ hand_out_one(QueueHold &hold, Ready *ready, int64 monotonic, HandedOut *result)
 	if (ready->lease->doomed)
 		return hold.give_back(ready->lease);
 	/*
-	 * The options were changed, for example by a pause or a new limit, and the new options apply.
-	 * Or the token is above the token mark, which the next claim advances.
+	 * The options were changed since the round, for example by a pause or a new limit, and the new
+	 * options apply. Or the token is above the token mark, which the next claim advances.
 	 */
 	if (ready->options_set != hold->options_set || is_above_mark(hold->database, ready->token))
 		return hold.give_back(ready->lease);

@@ -102,7 +102,7 @@ note_look(const QueueRef &ref, int i, Claim *claim)
 }
 
 /*
- * The jobs of a claim are in the order of the queues, since all of them were taken in the last
+ * claim.ready has the jobs in the order of the queues, since all of these jobs were taken in the last
  * search of the queues.
  */
 void

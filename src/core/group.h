@@ -1,9 +1,9 @@
 /*
- * The rules that a queue has for its groups, and the entry of a group whose jobs are in work.
+ * The rules that a queue has for its groups, and the entry of a group.
  *
- * A group has an entry while leases of its jobs count. In a queue with group_rate_limit the entry stays until none of the starts
- * that it counts lies within the last period. The owner of the queue supplies an entry with each lease that counts, so a group with
- * jobs in work never lacks an entry. Entries are read and changed under the lock of their queue.
+ * A group has an entry while leases of its jobs count. In a queue with group_rate_limit the entry stays while starts that it counts
+ * lie within the last period, unless there are too many such entries (group_rates.h). The caller supplies an entry before each
+ * lease counts, so a group with jobs in work never lacks an entry. Entries are read and changed under the lock of their queue.
  */
 #pragma once
 
@@ -15,17 +15,17 @@
 
 namespace pgq {
 
-/* The starts of a group, and the time for which the group waits: group_rates.h. */
+/* The starts of a group, and the time until which the group waits: group_rates.h. */
 struct GroupRate
 {
 	enum Wait : uint8_t
 	{
 		kNone,
-		kThrottled, /* until one more job may start: only the rate keeps rows of the group back */
-		kFading,	/* until no start counts any more: the group has no job in work */
+		kThrottled, /* until one more job may start: only the rate limit keeps jobs of the group back */
+		kFading, /* until no start counts any more: the group has no job in work */
 	};
 
-	TreeNode timed; /* unless kNone: in the tree of the groups with the same kind of wait */
+	TreeNode timed; /* unless kNone: node of the tree of the groups with the same kind of wait */
 	int64_t at;		/* unless kNone: end of the wait, monotonic, in microseconds */
 	Wait wait;
 	uint32_t rules;	  /* value of GroupRates::epoch_ when `starts` was adjusted to the rules */
@@ -36,10 +36,10 @@ struct GroupRate
 /* The entry of a group. */
 struct Group
 {
-	TreeNode by_id; /* node of the tree of entries; spare: `parent` is the next spare entry */
+	TreeNode by_id; /* node of the tree of entries; if spare, `parent` is the next spare entry */
 	int64_t id;
 	int32_t running; /* number of leases that count in the group */
-	Key cursor;		 /* smallest key that was dropped for want of room; +infinity: none */
+	Key cursor; /* smallest key that was dropped while the group had no room; +infinity: none */
 	GroupRate rate;
 };
 
@@ -50,7 +50,7 @@ struct GroupRules
 	bool fifo;			/* one job of a group at a time, in the order of the ids */
 	bool fair = false;	/* groups take turns; jobs without a group are group 0 */
 	int32_t rate = 0;	/* most starts of a group in a period; 0: no limit */
-	int64_t period = 0; /* microseconds; 0: there is no rate */
+	int64_t period = 0; /* period of `rate`, in microseconds; 0: no limit */
 
 	/* Return whether there is a rule at all. */
 	bool any() const { return fair || count(); }
@@ -62,7 +62,7 @@ struct GroupRules
 	bool operator==(const GroupRules &) const = default;
 };
 
-/* The most groups whose rows a process reads at a time, by visits or by a step of a lap. */
+/* Upper bound of the number of groups whose rows a process reads at a time, by visits or by a step of a lap. */
 inline constexpr int kVisitsMax = 16;
 
 /* A visit: the rows of a group that a process is to read, because memory may lack them. */
@@ -71,7 +71,7 @@ struct Visit
 	int64_t group;
 	Key from;	   /* first key to read; the key of the marker */
 	int64_t floor; /* fifo: job_id from which on the head is looked for */
-	int32_t room;  /* number of rows that are wanted */
+	int32_t room;  /* upper bound of the number of rows that are wanted */
 };
 
 } // namespace pgq

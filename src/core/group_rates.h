@@ -1,16 +1,17 @@
 /*
  * Rates of groups (option group_rate_limit): in any time span of one period, at most `limit` jobs of a group start.
  *
- * The entry of a group counts its starts, and the jobs that claims have taken and not handed out yet. If they are as many as may
- * start, the group has no room. A group is throttled while only time can give it room. A group without a job in work is fading: its
- * entry stays until none of its starts counts any more.
+ * The entry of a group counts its starts, and the jobs that claims have taken and not handed out yet. If both together reach the
+ * limit, the group has no room. A group is throttled while only its rate limit keeps its jobs from starting, and the time at which
+ * one may start is known. A group that has no job in work and is not throttled is fading: its entry stays until none of its starts
+ * counts any more.
  *
  * Only a limited number of groups without a job in work may have entries. Beyond that, an entry is merged into the counter of the
  * others, that is, of all groups without an entry. A new entry begins with a copy of this counter, so a group may count too many
- * starts, never too few. While the others have no room, they are all passed over, with one cursor. When they have room again, all
- * rows from this cursor on are read again.
+ * starts, never too few. While the others have no room, they are all passed over, with one cursor. When the others have room
+ * again, all rows of the queue from this cursor on are read again.
  *
- * A change of the rules visits no entry. Each entry says by which rules it counts, and is adjusted when it is used next.
+ * A change of the rules touches no entry. Each entry says by which rules it counts, and is adjusted when it is used next.
  *
  * Pure and unlocked: part of Groups. All times are monotonic; the present time is the latest that was passed to pass().
  */
@@ -52,7 +53,7 @@ public:
 		GroupRate &rate = group->rate;
 		if (rate.rules == epoch_)
 			return rate.starts;
-		/* Starts from before the last change of the period count as if they had come with the change. */
+		/* Starts before the last change of the period count as starts at the time of the change. */
 		int32_t n = rate.rules < since_none_ ? 0 : rate.starts.started(0);
 		rate.starts.restart(period_, changed_at_);
 		rate.starts.note(n, changed_at_);
@@ -76,7 +77,7 @@ public:
 		return limit > 0 ? starts_of(group).less_than(limit, now_) : INT64_MAX;
 	}
 
-	/* Return the earliest time at which a job that waits for the rate of its group may start; INT64_MAX: no job waits for time. */
+	/* Return the earliest time at which a throttled group, or the others, may have room; INT64_MAX: no group waits. */
 	int64_t next_time() const
 	{
 		if (!on())
@@ -96,7 +97,7 @@ public:
 		return on() && group->rate.wait == GroupRate::kThrottled;
 	}
 
-	/* Let the group wait until one more job may start. Its rate alone keeps rows back. */
+	/* Let the group wait until one more job may start. Call this only if its rate limit alone keeps its jobs back. */
 	void throttle(Group *group)
 	{
 		int64_t at = next_start(group);
@@ -107,7 +108,7 @@ public:
 			start_timing(group, GroupRate::kThrottled, at);
 	}
 
-	/* Let a group without a job in work wait until none of its starts counts. Return false if none counts now. */
+	/* Let a group without a job in work wait until none of its starts counts. Return false if no start counts now. */
 	bool keep(Group *group)
 	{
 		stop_timing(group);
@@ -126,7 +127,7 @@ public:
 		timed_--;
 	}
 
-	/* End the wait of the next group whose time has come, and return the group; NULL: there is none. */
+	/* End the wait of a throttled (take_faded(): fading) group whose time has come. Return the group; NULL: there is none. */
 	Group *take_due() { return take(&throttled_); }
 	Group *take_faded() { return take(&fading_); }
 
@@ -145,7 +146,7 @@ public:
 	const Key &others_cursor() const { return others_cursor_; }
 	int64_t others_next_start() const { return others_aside_ ? others_at_ : INT64_MAX; }
 
-	/* Initialize the rate of a new entry with the starts of the others. */
+	/* Initialize the rate of a new entry with the counter of the others. */
 	void begin(Group *group)
 	{
 		group->rate.rules = epoch_;
@@ -161,14 +162,14 @@ public:
 		time_others();
 	}
 
-	/* Merge the starts of a group that loses its entry. */
+	/* Merge the starts of a group that loses its entry into the counter of the others. */
 	void add_to_others(const SmallRate &starts)
 	{
 		others_.cover(starts, now_);
 		time_others();
 	}
 
-	/* Pass over the others, which have no room. Their rows from the cursor on are read again when they have room. */
+	/* Pass over the others, which have no room. When the others have room again, rows from `cursor` on are read. */
 	void set_others_aside(const Key &cursor)
 	{
 		assert(!others_have_room());
@@ -177,7 +178,7 @@ public:
 		time_others();
 	}
 
-	/* Return true if the others were passed over and have room now. All rows from *cursor on are then to be read again. */
+	/* Return true if the others were passed over and have room now. Then all rows of the queue from *cursor on are to be read. */
 	bool others_may_go_on(Key *cursor)
 	{
 		if (!others_aside_ || !others_have_room())
@@ -188,7 +189,7 @@ public:
 	}
 	void end_others_aside() { others_aside_ = false; }
 
-	/* Note that starts up to `when` are unknown: each group counts as many starts as the limit allows, at that time. */
+	/* Note that the starts up to `when` are unknown: the others count as many starts as the limit allows, all of them at `when`. */
 	void assume_most(int64_t period, int64_t when)
 	{
 		others_.restart(period, when);
@@ -211,7 +212,7 @@ public:
 
 	/* ---- other rules ---- */
 
-	/* Change the rules. A limit that the queue did not have before counts only later starts. */
+	/* Change the rules. If the queue had no rate limit for groups before, only later starts count. */
 	void change(const GroupRules &old, const GroupRules &rules)
 	{
 		others_aside_ = false;
@@ -274,18 +275,18 @@ private:
 	}
 
 	TreeNode throttled_;  /* header of the tree of throttled groups, by the end of the wait */
-	TreeNode fading_;	  /* the same for fading groups */
+	TreeNode fading_;	  /* header of the tree of fading groups, by the end of the wait */
 	int32_t timed_;		  /* number of groups in both trees */
 	int32_t limit_;		  /* most starts of a group in a period; 0: no limit */
 	int64_t period_;	  /* microseconds */
 	uint32_t epoch_;	  /* counts the changes of rules after which starts must be adjusted */
-	uint32_t since_none_; /* the last epoch that began without starts */
-	int64_t changed_at_;  /* begin of the present epoch */
+	uint32_t since_none_; /* entries with an earlier epoch have no starts: there was no limit */
+	int64_t changed_at_;  /* time at which the present epoch began */
 	int64_t now_;		  /* present time */
-	SmallRate others_;	  /* starts of each group without an entry */
+	SmallRate others_;	  /* counter of the others: upper bound of the starts of each of them */
 	bool others_aside_;	  /* the others are passed over */
-	Key others_cursor_;	  /* if others_aside_: memory may lack their rows from this key on */
-	int64_t others_at_;	  /* if others_aside_: when they have room again */
+	Key others_cursor_; /* if others_aside_: memory may lack rows of the others from this key on */
+	int64_t others_at_; /* if others_aside_: time at which the others have room again */
 };
 
 } // namespace pgq

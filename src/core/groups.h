@@ -2,10 +2,12 @@
  * The entries of the groups of one queue (core/group.h): how many jobs of each group are in work, and so which groups have room
  * for one more job.
  *
- * A group without room has an entry, or is one of the groups without an entry, which share a counter (group_rates.h). Memory drops
- * a ready row of a group without room; the cursor of the group keeps the smallest dropped key. When the group has room again,
- * ReadyJobs puts a marker at that key, or with fifo at the smallest key of all, since the key of the head is unknown. So a group
- * with room whose jobs wait needs no memory except a marker.
+ * The groups without an entry are called the others. They share one counter of starts (group_rates.h), so either all of them have
+ * room or none has.
+ *
+ * Memory drops a ready row of a group without room; the cursor of the group keeps the smallest dropped key. When the group has room
+ * again, ReadyJobs puts a marker at that key, or with fifo at -infinity, since the key of the head is unknown. So memory needs no
+ * more than a marker for a group that has room and waiting jobs.
  *
  * Spare entries come from the owner of the queue (give()), and go back to the owner (take_spare()). Pure and unlocked: part of
  * ReadyJobs, which is used under the queue's lock.
@@ -129,7 +131,7 @@ public:
 		return std::min(std::max(rules_.most() - group->running, 0), rates_.room(group));
 	}
 
-	/* If the group has no room, lower its cursor to the key of the ready row, and return true: the row need not be kept. */
+	/* If the group has no room, lower its cursor to the key of the ready row, and return true: memory need not keep the row. */
 	bool drop(const Hint &hint) { return drop(hint.group, hint.key); }
 	bool drop(int64_t id, const Key &key)
 	{
@@ -148,8 +150,9 @@ public:
 	}
 
 	/*
-	 * Return whether the cursor of the row's group covers the row. With fifo, all rows of a group without room are covered: such a
-	 * group has a job in work, or is throttled. Changes nothing, since it is also called under a lock that several processes share.
+	 * Return whether the cursor of the row's group covers the row: memory may lack all rows of the group from the cursor on. With
+	 * fifo, memory may lack all rows of a group without room: the group has a job in work, or is throttled. The function changes
+	 * nothing, since callers may share the queue's lock with other processes.
 	 */
 	bool cover(const Hint &hint) const
 	{
@@ -183,7 +186,7 @@ public:
 
 	/* ---- rates ---- */
 
-	/* Note that a job of the group is handed out. counted: the entry counts its lease, until now as claiming. */
+	/* Note that a job of the group is handed out. counted: the entry counts the lease of the job, until now as claiming. */
 	void note_start(int64_t id, bool counted)
 	{
 		Group *group = find(id);
@@ -196,7 +199,7 @@ public:
 		look_at_rate(group);
 	}
 
-	/* Count n saved starts at `when`. A new entry counts no other starts. If no entry can be added, the others count the starts. */
+	/* Count n saved starts at `when`. A new entry counts no other starts. If no entry can be added, count them for the others. */
 	void add_starts(int64_t id, int32_t n, int64_t when)
 	{
 		Group *group = find(id);
@@ -212,7 +215,10 @@ public:
 		(void) look_again(group);
 	}
 
-	/* End waits that are over. Call found(id, from) for each group with room now: rows from the key `from` on are to be read. */
+	/*
+	 * End waits that are over, at most kAtOnce of each kind. For each throttled group that has room now, call found(id, from): rows
+	 * of the group from the key `from` on are to be read.
+	 */
 	template <typename Found> void let_time_pass(int64_t now, Found found)
 	{
 		static constexpr int kAtOnce = 64;
@@ -228,7 +234,7 @@ public:
 			(void) look_again(group);
 	}
 
-	/* Change the rules; the caller has all rows read again. The entries stay: a superfluous cursor only costs a visit. */
+	/* Change the rules. The caller then forgets all hints. The entries stay: a superfluous cursor only costs a visit. */
 	void change_rules(const GroupRules &rules, int64_t now)
 	{
 		rates_.pass(now);
@@ -277,7 +283,10 @@ private:
 		return group;
 	}
 
-	/* If the group has room, clear its cursor, and return the key from which on rows are to be read. Otherwise return +infinity. */
+	/*
+	 * If the group has room, clear its cursor, and return the key from which on rows are to be read. Otherwise return +infinity.
+	 * The entry of a group without a job in work may be removed.
+	 */
 	Key look_again(Group *group)
 	{
 		bool open = room(group) > 0;
@@ -290,7 +299,10 @@ private:
 		return from;
 	}
 
-	/* Remove the entry of a group without a job in work, unless the group is throttled, or its starts still count. */
+	/*
+	 * Remove the entry of a group without a job in work, unless the group is throttled, or its starts still count. If too many
+	 * groups are remembered then, merge one of them into the others.
+	 */
 	void leave(Group *group)
 	{
 		bool waits = group->rate.wait == GroupRate::kThrottled;

@@ -1,10 +1,11 @@
 /*
- * A cache of the heads of groups, in a queue with fifo. It has a slot for as many groups as the window has places. A group that
- * loses its slot only costs look-ups.
+ * A cache of the heads of groups, in a queue with fifo. The cache has a slot for as many groups as the window has places. If a
+ * group loses its slot, a process only has to look for its head again.
  *
- * Of each group the cache has a floor: jobs with a smaller id have ended, or will be filed when their transactions commit. A visit
- * that finds the head sets the floor to the id of the head. Then the head is known, until a job of the group ends or changes.
- * Memory may drop the jobs behind a known head: the end of the head makes a process look for the next one.
+ * Of each group the cache has a floor, which is a job_id: jobs of the group with a smaller id have ended, or will be filed when
+ * their transactions commit. A visit that finds the head sets the floor to the id of the head. Then the head is known, until a job
+ * of the group ends or changes, or a job with a smaller id is filed. Memory may drop the jobs behind a known head: the end of the
+ * head makes a process look for the next head.
  *
  * Pure and unlocked: part of ReadyJobs.
  */
@@ -28,7 +29,7 @@ public:
 		uint32_t epoch; /* the slot is in use if this is the epoch of the cache */
 		bool known;		/* floor is the id of the head */
 		bool again;		/* doubt() was called since the visit began */
-		bool idle;		/* the last visit has found no job, and none was filed since */
+		bool idle;		/* the last visit has found no job, and no job was filed since it began */
 	};
 
 	/* The slots need not be initialized. */
@@ -112,8 +113,8 @@ public:
 	}
 
 	/*
-	 * End the visit, which has found this head; INT64_MAX: there is no job. The head is known unless a row was filed before it, or
-	 * doubt() was called.
+	 * End the visit, which has found this head; INT64_MAX: there is no job. The head is known now, unless a row with a smaller id
+	 * was filed or doubt() was called since the visit began.
 	 */
 	void end_visit(int64_t group, int64_t head)
 	{
@@ -128,7 +129,7 @@ public:
 	}
 
 private:
-	/* A group may have one of this many slots. */
+	/* Number of slots among which a group has its slot: first_slot_of() and the slots behind that. */
 	static constexpr uint32_t kProbes = 8;
 
 	/* The ids of groups are hashes, so their last bits are evenly distributed. */
@@ -151,7 +152,7 @@ private:
 		return nullptr;
 	}
 
-	/* Return an unused slot, or else one of an idle group, or else one of the others in turn. */
+	/* Of the kProbes slots for the group, return an unused one, or else one of an idle group, or else one in rotation. */
 	Slot *slot_to_take(int64_t group)
 	{
 		if (epoch_ == 0)
@@ -176,7 +177,7 @@ private:
 	Slot *slots_;
 	uint32_t size_;
 	uint32_t epoch_; /* changes when all slots are forgotten; 0: the slots are not initialized */
-	uint32_t turn_;	 /* counts the slots that were looked for */
+	uint32_t turn_;	 /* number of calls of slot_to_take() */
 };
 
 } // namespace pgq

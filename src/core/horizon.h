@@ -1,10 +1,13 @@
 /*
- * Horizon of one queue: an upper bound of the run_at of jobs that were due when they were enqueued. In the index of ready rows such a
- * row stands among the delayed rows if its run_at is beyond the due line, so a scan of the index looks for rows up to the horizon.
+ * Horizon of one queue: an upper bound of the run_at of jobs that were due when they were enqueued. If the run_at of such a row is
+ * beyond the due line, the row stands among rows that are not due in the index of all rows by priority and run_at. So a scan of
+ * this index goes on up to the horizon.
  *
- * The bound includes each row that was filed or read. If memory may lack rows that were neither, the bound that was passed to doubt()
- * includes these. A survey lowers the bound: the refill from -infinity, and the refills that continue it up to +infinity. At its end
- * the bound is the latest run_at of the rows that were met since the survey began.
+ * The bound is at least the run_at of each such row that was met, that is, filed or read. If memory may lack rows that were not
+ * met, the bound is at least the bound of their run_at that was passed to doubt().
+ *
+ * A survey lowers the bound: a refill of the window from -infinity, and the refills that continue it up to +infinity. At the end of
+ * the survey, the bound is the latest run_at of such rows that were met since the survey began.
  *
  * Pure and unlocked: part of Schedule.
  */
@@ -58,7 +61,7 @@ public:
 			lower();
 	}
 
-	/* Lower the bound: all jobs that were due when enqueued were met since the survey began. */
+	/* Lower the bound. Call this only if all jobs that were due when enqueued were met since the survey began. */
 	void lower() { bound_ = met_; }
 
 	int64_t met() const { return met_; }
@@ -78,7 +81,7 @@ private:
 	}
 
 	int64_t bound_;
-	int64_t met_;	 /* latest run_at that was met since the survey began */
+	int64_t met_;	 /* latest run_at of the rows that were met since the survey began */
 	Key surveyed_;	 /* the survey has read all rows below this key */
 	bool surveying_; /* the refill that is active belongs to the survey */
 };

@@ -1,15 +1,17 @@
 /*
- * A lap, in a queue with fair: it says which jobs memory may lack of the groups that have no run (runs.h).
+ * A lap, in a queue with fair: the round in which claims find the groups that have jobs, but no run (runs.h).
  *
  * The groups are on a circle, in the order of their ids. For each priority, the hand is the group that had the last turn. A lap has
- * a priority and goes once round the circle. The groups that it has still to visit are its arc. Memory may lack
+ * a priority and goes once round the circle. The groups that it has still to read are its arc. Of a group without a run, memory may
+ * lack
  *
- *   of a group in the arc    jobs of the lap's priority and of lower ones
- *   of another group         jobs of the priority `left` and of lower ones; the next lap, at the priority `left`, will find them
- *   if there is no lap       no jobs
+ *   if the group is in the arc    jobs of the lap's priority and of lower priorities
+ *   if it is not in the arc       jobs of the priority `left` and of lower ones; the next lap, of the priority `left`, finds them
+ *   if there is no lap            no jobs
  *
- * A step of the lap reads the first groups of the arc without a lock, and then makes runs of them, group by group. If a job of such
- * a group is dropped while the step reads, this group is spoilt, and all behind it: the next step reads them again.
+ * A step of the lap reads the first groups of the arc without a lock, and then makes runs of them, group by group. If a group of
+ * the arc loses its run while the step reads, this group and all later groups of the step are spoilt: the next step reads them
+ * again.
  *
  * Pure and unlocked: part of Turns.
  */
@@ -44,8 +46,8 @@ struct LapStep
 	uint32_t lap;	  /* Lap::serial() when the step began */
 	int64_t from;	  /* first group */
 	int64_t to;		  /* last group */
-	int32_t priority; /* of the lap; jobs of higher priorities need not be read */
-	int32_t room;	  /* number of jobs that are wanted of each group */
+	int32_t priority; /* priority of the lap; jobs of higher priorities need not be read */
+	int32_t room;	  /* upper bound of the number of jobs that are wanted of each group */
 };
 
 class Lap
@@ -72,27 +74,33 @@ public:
 	/* Return the highest priority of the jobs that memory may lack of a group without a run; kNone: memory lacks no job. */
 	int64_t bound(int64_t group) const { return !on_ ? kNone : in_arc(group) ? priority_ : left_; }
 
-	/* Return whether the turn of the group comes before those of all groups of the arc. hand: of the lap's priority. */
+	/* Return whether the group has its turn before all groups of the arc. hand: the hand of the lap's priority. */
 	bool ahead(int64_t group, int64_t hand) const
 	{
 		int64_t first = in_arc(after(hand)) ? after(hand) : next_;
 		return !in_arc(group) && distance(after(hand), group) < distance(after(hand), first);
 	}
 
-	/* Return whether a job of this priority and group may go out, since the lap can find no earlier one. hand: of the priority. */
+	/*
+	 * Return whether a job of this priority and group may go out: the lap cannot find a job that goes out earlier. hand: the hand
+	 * of this priority.
+	 */
 	bool lets_go(int32_t priority, int64_t group, int64_t hand) const
 	{
 		return !on_ || priority > priority_ || (priority == priority_ && ahead(group, hand));
 	}
 
-	/* Return whether a job that is filed now need not be kept: the lap will find it before its turn. hand: of its priority. */
+	/*
+	 * Return whether memory need not keep a job that is filed now, because the lap will find the job before its turn comes. hand:
+	 * the hand of the job's priority.
+	 */
 	bool finds(int32_t priority, int64_t group, int64_t hand) const
 	{
 		bool is_next = priority == priority_ && ahead(group, hand);
 		return priority <= bound(group) && !(reading_ && in_arc(group)) && !is_next;
 	}
 
-	/* Note that the group has lost its run, whose first job or marker had this priority. hand: of the priority. */
+	/* Note that the group has lost its run, whose first job or marker had this priority. hand: the hand of the priority. */
 	void lose(int32_t priority, int64_t group, int64_t hand)
 	{
 		if (!on_ || priority > priority_)
@@ -120,12 +128,12 @@ public:
 	}
 	void end_step() { reading_ = false; }
 
-	/* Return whether rows of this group that the step has read may be out of date. */
+	/* Return whether the group is spoilt: the rows of the group that the step has read may be out of date. */
 	bool spoils(int64_t group) const { return distance(read_from_, group) >= spoilt_; }
 	bool spoilt() const { return spoilt_ != UINT64_MAX; }
 	uint64_t spoilt_from() const { return spoilt_; }
 
-	/* Note that the groups of the arc up to this one have been visited. Return true if the arc is empty now. */
+	/* Note that the groups of the arc up to this one have been read. Return true if the arc is empty now. */
 	bool visit_up_to(int64_t group)
 	{
 		next_ = after(group);
@@ -155,7 +163,7 @@ private:
 	uint32_t serial_; /* changes when a lap begins or ends, or its arc begins at an earlier group */
 	int64_t next_;	  /* first group of the arc */
 	int64_t end_;	  /* first group behind the arc */
-	int64_t left_;	  /* a priority or kNone: see above */
+	int64_t left_;	  /* `left` in the comment of the file: a priority or kNone */
 	int64_t read_from_; /* if reading_: first group of the step */
 	uint64_t spoilt_;	/* if reading_: distance from read_from_ to the first spoilt group */
 };

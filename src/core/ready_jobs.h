@@ -1,17 +1,17 @@
 /*
- * The ready jobs of one queue: the groups, and a window with a cursor, or instead turns in a queue with fair. Part of Schedule,
- * which says when a job is ready, and states the invariant.
+ * The ready jobs of one queue in memory. A queue with fair has them in turns (turns.h), any other queue in a window with a cursor.
+ * The groups (groups.h) say which jobs have room. Part of Schedule, which says when a job is due, and states the invariant.
  *
- * A claim asks these functions in turn, and does what the first true answer demands (protocol: claims-make-progress):
+ * A claim calls these functions in this order, and does what the first true answer demands (protocol: claims-make-progress):
  *
  *   poppable               the next hint is a job: pop it; it goes out, or is dropped because its group has no room
  *   wants_visit            the next hint is a marker: visit the group, that is, read its rows
- *   wants_step             (fair) groups may lack runs that would come first: make a step of the lap, which reads their rows
+ *   wants_step             (fair) memory may lack the run whose turn is next: make a step of the lap, which reads rows of groups
  *   wants_window_refill    (without fair) the window may lack rows that would come first: refill the window
  *   exhausted              no job is ready: end the claim
  *
- * Each action makes progress. Without fair, a refill or a visit raises the smallest key of the rows that memory may lack, or puts
- * jobs before it; with fair, a step visits groups or lowers the priority of the lap. A dropped job waits for room in its group.
+ * Each action makes progress. Without fair, a refill or a visit raises the smallest key of the rows that memory may lack, or brings
+ * jobs before this key; with fair, a step shortens the arc of the lap or lowers its priority. A dropped job waits for its group.
  *
  * Pure and unlocked: the queue's lock is held around every call.
  */
@@ -35,7 +35,7 @@ public:
 		Window::Node by_key;
 		Turns::Node in_turn;
 	};
-	/* Return how many nodes the owner provides: those of the jobs, and behind them the memory of heads_. */
+	/* Return how many nodes the owner provides: nodes of jobs, and behind these the memory of heads_. */
 	static constexpr uint32_t nodes(uint32_t capacity)
 	{
 		uint64_t bytes = uint64_t{capacity} * sizeof(Heads::Slot);
@@ -58,7 +58,7 @@ public:
 
 	bool window_refill_active() const { return window_refill_.active; }
 
-	/* Return whether a refill is useful: a claim needs it, or the window is half empty. */
+	/* Return whether a refill of the window is useful: a claim needs the refill, or the window is half empty. */
 	bool wants_window_refill() const
 	{
 		return !fair() && !window_refill_.active && !(cursor_ == Key::highest()) &&
@@ -131,7 +131,7 @@ public:
 		return rules().in_order(group) ? heads_.floor_of(group) : INT64_MIN;
 	}
 
-	/* Return how many new markers were put since the last call. Each may lead to a job, so a waiter is to be woken. */
+	/* Return the news: how many new markers were put since the last call. Each may lead to a job, so the caller wakes a waiter. */
 	uint32_t take_news() { return std::exchange(news_, 0); }
 
 	void change_group_rules(const GroupRules &rules, int64_t now)
@@ -140,7 +140,10 @@ public:
 		read_all_again();
 	}
 
-	/* Give room to groups whose rate allows starts at the monotonic time `now`. Return whether the cursor was lowered by that. */
+	/*
+	 * End the waits of groups for their rates that are over at the monotonic time `now`: put markers for these groups. Return true
+	 * if the others have room again: the cursor was lowered for them.
+	 */
 	bool let_time_pass(int64_t now)
 	{
 		Key from;
@@ -236,7 +239,7 @@ protected:
 		forget_all();
 	}
 
-	/* Insert a ready row. Return false if the row has to wait for its group. */
+	/* Insert a ready row. Return false if the row has to wait: its group has no room, or the row is behind the known head. */
 	bool insert_ready(const Hint &hint)
 	{
 		if (rules().count() && (groups_.drop(hint) || hides(hint)))
@@ -259,7 +262,7 @@ protected:
 			heads_.note(hint);
 	}
 
-	/* End a visit: Schedule::finish_visit(). All rows are due. */
+	/* End a visit (see Schedule::finish_visit()). All jobs that are passed are due. */
 	void finish_visit(const Visit &visit, const Hint *jobs, int n, const Key &next, int64_t head)
 	{
 		int64_t group = visit.group;
@@ -284,7 +287,7 @@ protected:
 			keep(Window::marker_of(group, next));
 	}
 
-	/* Take over a group that a step has read: Schedule::take_group(). All rows are due. */
+	/* Take over a group that a step has read (see Schedule::take_group()). All jobs that are passed are due. */
 	bool take_group(const LapStep &step, int64_t group, const Hint *jobs, int n, const Key &next)
 	{
 		bool full = groups_.drop(group, n > 0 ? jobs[0].key : next);
@@ -306,8 +309,8 @@ protected:
 		return hides(hint) || turns_.covers(hint, rules().in_order(hint.group));
 	}
 
-	Window window_; /* W; used only without fair */
-	Key cursor_;	/* C */
+	Window window_; /* W in schedule.h; used only without fair */
+	Key cursor_;	/* C in schedule.h */
 	Refill<Key> window_refill_;
 	Turns turns_; /* used only with fair */
 	Groups groups_;
@@ -323,7 +326,7 @@ private:
 		turns_.clear();
 	}
 
-	/* Return whether the window may lack rows before its first. A row exactly at the cursor belongs to the same job. */
+	/* Return whether the window may lack rows before its first hint. A row with the key of this hint belongs to the same job. */
 	bool comes_before_window() const
 	{
 		const Key &first = window_.first().key;
@@ -355,7 +358,7 @@ private:
 		return n;
 	}
 
-	/* If the group of a marker has no room, hand the marker's key to the cursor of the group. Return whether that was done. */
+	/* If the group of a marker has no room, lower its cursor to the key of the marker, remove the marker, and return true. */
 	bool pass_full(const Hint &marker)
 	{
 		bool full = groups_.drop(marker);

@@ -28,7 +28,7 @@ public:
 		int32_t priority; /* of the first job or marker */
 		int32_t size;	  /* number of jobs */
 		bool more;		  /* there is a marker */
-		uint8_t visit;	  /* 1 + index in lowest_ of the visit of the marker; 0: no visit */
+		uint8_t visit; /* 1 + index in lowest_ of the visit of the marker; 0: none is under way */
 	};
 
 	/* A run, or a job of a run. In the tree, a run stands before its jobs. */
@@ -44,9 +44,9 @@ public:
 		};
 	};
 
-	/* So a capacity of 1 has nodes for a run with one job, a run without jobs, and the run of group 0. */
+	/* Nodes beyond the capacity: a capacity of 1 has nodes for a run with one job, a run without jobs, and the run of group 0. */
 	static constexpr uint32_t kLeast = 3;
-	/* Nodes for a run and a job that are inserted before other nodes are evicted. */
+	/* Further nodes, for a run and a job that are inserted before other nodes are evicted. */
 	static constexpr uint32_t kSpare = 2;
 
 	/* Return how many nodes the owner must provide. */
@@ -178,7 +178,7 @@ protected:
 			remove_job(run, first_of(run));
 	}
 
-	/* Remove the last job of the run. The marker is at its key then, or stays before it. */
+	/* Remove the last job of the run. Afterwards the run has a marker at the key of this job or before. */
 	void remove_last(Node *run)
 	{
 		Run &r = run->run;
@@ -190,7 +190,7 @@ protected:
 		remove_job(run, last);
 	}
 
-	/* Note that a job of the group with this key is not kept. A visit that is under way may not have read it. */
+	/* Note that memory does not keep a job of the group with this key. A visit that is under way may have missed the job. */
 	void note_met(const Run &r, const Key &key)
 	{
 		if (r.visit != 0)
@@ -233,7 +233,7 @@ protected:
 		return is_marker_first(run) ? run->run.from : first_of(run)->hint.key;
 	}
 
-	/* Return the run of the priority whose turn comes after that of the group. There is a run of the priority. */
+	/* Return the run of this priority whose turn comes next after the turn of the group. The priority must have a run. */
 	Node *next_after(int32_t priority, int64_t group) const
 	{
 		TreeNode *n = Tree::upper_bound(&turns_, Turn{priority, group}, ByTurn{});
@@ -247,7 +247,7 @@ protected:
 		return next_after(priority, hand_of(priority));
 	}
 
-	/* Return the run at the turn of the group, or else the last run before it. For the hand: the run whose turn is last. */
+	/* Return the run at the turn of the group, or else the last run before this turn. For the hand: the run whose turn is last. */
 	Node *last_up_to(int32_t priority, int64_t group) const
 	{
 		TreeNode *n = Tree::upper_bound(&turns_, Turn{priority, group}, ByTurn{});
@@ -298,7 +298,7 @@ protected:
 		return last_up_to(priority, hand_of(priority));
 	}
 
-	/* Return the run whose turn comes before that of this run, which is not next(). */
+	/* Return the run whose turn comes just before the turn of `run`. The turn of `run` must not be the first of all (next()). */
 	Node *before(Node *run) const
 	{
 		int32_t priority = run->run.priority;
@@ -309,7 +309,7 @@ protected:
 		return last_up_to(priority, hand_of(priority));
 	}
 
-	/* Return how many jobs a run may have, so that the jobs of all runs together take about half of the nodes. */
+	/* Return how many jobs a run may have: at most kMost, and so few that the jobs of all runs take about half of the nodes. */
 	int32_t quota() const
 	{
 		static constexpr uint32_t kMost = 32;
@@ -327,12 +327,12 @@ private:
 	Node *storage_;
 	Node *unused_; /* list of returned nodes, linked through links.parent */
 	uint32_t capacity_;
-	uint32_t fresh_; /* nodes from this number on were never used */
+	uint32_t fresh_; /* nodes from this number on were not used since clear() */
 	uint32_t used_;
 	uint32_t peak_; /* greatest used_ since init() */
 	uint32_t runs_; /* number of runs */
 	int64_t hands_[kHands];
-	Key lowest_[kVisitsMax]; /* of each visit: smallest key for note_met() since it began */
+	Key lowest_[kVisitsMax]; /* for each visit: smallest key that was passed to note_met() so far */
 };
 
 } // namespace pgq

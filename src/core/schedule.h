@@ -8,16 +8,16 @@
  *   D  due_line      the time up to which jobs are due; goes back only by a rewind
  *      groups        for each group without room a cursor of its own: groups.h; for a group with room perhaps a marker: window.h
  *
- * Invariant. It is about every live row that has no lease and whose inserting transaction has run its callback. If the row is
- * due, then it is in W, or its key is C or beyond, or its (run_at, id) is TC or beyond, or its key is the cursor or a marker of its
- * group or beyond. If the row is not due, then it is in T, or its (run_at, id) is TC or beyond. (In a queue with fair, turns.h says
- * the same without W and C. In a queue with fifo, this is true for the first row of each group. The later rows of a group need no
- * place in memory: when the first row ends, the group gets a marker.) A superfluous hint is always allowed. A cursor that is pulled
- * back is always correct, only slower: in doubt, pull back.
+ * Invariant, for every live row that has no lease and whose inserting transaction has run its callback. If the row is due, then it
+ * is in W, or its key is C or beyond, or its (run_at, id) is TC or beyond, or its key is at or beyond the cursor or a marker of its
+ * group. If the row is not due, then it is in T, or its (run_at, id) is TC or beyond. (In a queue with fair, turns.h says the same
+ * without W and C. In a queue with fifo, the invariant holds for the first row of each group. The later rows of a group need no
+ * place in memory: when the first row ends, the group gets a marker.) A superfluous hint is always allowed. To pull a cursor back
+ * is always correct, only slower: in doubt, pull back.
  *
  * Due means that run_at <= D, or that the row is not delayed: the job was due when it was enqueued, and no attempt has failed.
- * Without the second condition, think of a job enqueued just before a failover to a machine whose clock is behind. The job would
- * be neither due nor in the index of delayed rows, from which the timer is filled.
+ * The second condition helps, for example, a job that was enqueued just before a failover to a machine whose clock is behind.
+ * Without this condition, the job would be neither due nor in the index of delayed rows, from which the timer is filled.
  *
  * D moves forward, and stays while the clock is behind D by no more than the slack. If the clock is further behind D (it was
  * wrong, and has been corrected), D goes back to the clock: a rewind. Rows that were due may not be due any more. So W and T are
@@ -142,7 +142,7 @@ public:
 	bool hides_due() const { return timer_hides_due(); }
 
 	/*
-	 * Return whether the next hint may be popped: memory lacks no ready row that goes out before. The hint may be exactly at the
+	 * Return whether the next hint may be popped: memory lacks no ready row that goes out before it. The hint may be exactly at the
 	 * cursor, where the row is the same job. (If the group of the row was changed, the window may lack one of its two hints.)
 	 */
 	bool poppable() const { return has_next() && !timer_hides_due(); }
@@ -165,7 +165,7 @@ public:
 	bool exhausted() const { return knows_all() && !timer_hides_due(); }
 
 	/*
-	 * Called when a claim ends because the queue is exhausted. With fair, all ready rows were met then since the last call of
+	 * Note that a claim ends because the queue is exhausted. With fair, all ready rows have then been met since the last call of
 	 * doubt_horizon(), unless a group without room or (fifo) a head hides rows that were not read.
 	 */
 	void note_exhausted()
@@ -231,7 +231,7 @@ public:
 	/* Note that memory may lack rows from this key on, and rows from this timer key on. */
 	void pull_back(const Key &key, const TimerKey &timer_key)
 	{
-		/* If memory may lack all rows, the scan of the window finds the due rows by their key. */
+		/* If memory may lack all rows, the next refill of the window finds all due rows, without the timer: see hand_over_due(). */
 		timer_read_ &= !(key == Key::lowest());
 		timer_pulled_ |= key == Key::lowest();
 		oldest_beyond_.forget();
@@ -257,7 +257,7 @@ public:
 
 	/*
 	 * Return whether memory has a hint of the same job that goes out no later than this one. A claim that pops such a hint finds
-	 * the row and files this hint again. Visits every entry.
+	 * the row and files this hint again. Looks at all hints.
 	 */
 	bool leads_to(const Hint &hint) const
 	{
@@ -290,7 +290,7 @@ public:
 		return begin_sweep();
 	}
 
-	/* File a row that the refill has read. The row may have been due only until the clock was set back. */
+	/* File a row that the refill has read. If the clock was set back since, the row may not be due any more. */
 	void merge_window_row(const Hint &hint)
 	{
 		assert(window_refill_.active);
@@ -335,8 +335,8 @@ public:
 	}
 
 	/*
-	 * End a visit. rows: rows of the group without a lease, from visit.from on, in key order; next: the first key that was not
-	 * read; head: in a queue with fifo, the job_id of the group's head, even if the head has a lease; INT64_MAX: there is none.
+	 * End a visit. rows: rows of the group without a lease, from visit.from on, in key order; next: from this key on, memory may
+	 * lack rows; head: in a queue with fifo, the job_id of the group's head, even if that has a lease; INT64_MAX: there is none.
 	 */
 	void finish_visit(const Visit &visit, Hint *rows, int n, const Key &next, int64_t head)
 	{
@@ -402,24 +402,25 @@ private:
 	}
 
 	/*
-	 * If the due line has passed the timer cursor, rows between the two are ready now. Let the window's scan find such rows by
-	 * their key. In a queue with rules for groups that scan could meet many rows of groups without room. So there a refill of
-	 * the timer reads the rows between the two, and no job goes out before (timer_hides_due()). But if kLateRefills refills one
-	 * after the other have not reached the due line, many rows have become due at once, and the window's scan finds them.
+	 * If the due line has passed the timer cursor, rows between the cursor and the line are ready now. Let a refill of the window
+	 * find these rows by their key. In a queue with rules for groups, that refill could meet many rows of groups without room. So
+	 * in such a queue a refill of the timer reads the rows between cursor and line, and until then no job goes out
+	 * (timer_hides_due()). But if kLateRefills consecutive refills of the timer have not got past the due line, many rows have
+	 * become due at once, and a refill of the window finds these rows.
 	 */
 	void hand_over_due()
 	{
 		if (timer_cursor_.run_at > due_line_)
 			return;
 		/*
-		 * Before the first timer refill, the cursor is at its beginning because rows were not read yet, not because time has
+		 * Before the first timer refill, the timer cursor is at -infinity because rows were not read yet, not because time has
 		 * passed.
 		 */
 		handed_over_ |= timer_read_;
 		if (timer_read_ && rules().any() && late_refills_ < kLateRefills)
 			return;
 		late_refills_ = 0;
-		/* Once is enough: from now on the rows that the due line passes are read in the order of the timer. */
+		/* With rules for groups, do this only once: from now on refills of the timer read the rows that the due line passes. */
 		timer_read_ |= rules().any();
 		timer_cursor_ = {due_line_ + 1, INT64_MIN};
 		oldest_beyond_.forget();
@@ -428,7 +429,7 @@ private:
 
 	static constexpr int kLateRefills = 4;
 
-	OldestReady oldest_beyond_; /* of the priorities of which the window may lack jobs */
+	OldestReady oldest_beyond_; /* oldest job of the priorities of which the window may lack jobs */
 	Timer timer_;				/* T */
 	TimerKey timer_cursor_;		/* TC */
 	Refill<TimerKey> timer_refill_;
@@ -436,11 +437,11 @@ private:
 	int64_t slack_;
 	Horizon horizon_;
 	uint32_t fired_;
-	int late_refills_; /* number of the last timer refills, one after the other, that ended behind the due line */
+	int late_refills_; /* number of consecutive timer refills, up to the last one, that did not get past the due line */
 	bool handed_over_;
 	bool timer_read_; /* a timer refill has finished since all rows were to be read */
 	bool
-		timer_pulled_; /* since the last timer refill began, pull_back() has said that memory may lack all rows */
+		timer_pulled_; /* pull_back() was called with Key::lowest() since the last timer refill began */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

@@ -1,11 +1,11 @@
 /*
  * The ready jobs of a queue with fair, in which groups take turns: a run (runs.h) for each group in memory, and a lap (lap.h) for
- * the groups without a run. Jobs without a group are group 0. In a queue with fifo, any other run has at most one job: of the
- * jobs that memory has met, the one with the smallest id.
+ * the groups without a run. Jobs without a group are group 0. In a queue with fifo, the run of a group other than 0 has at most one
+ * job: the one with the smallest id among the jobs of the group that memory has met.
  *
- * If the group whose turn is next has a marker as the first of its run, a visit must read its rows before a job goes out. If there
- * are too many nodes, a run whose turn is late loses its last job, or is removed. The run of group 0 is never removed, since no lap
- * visits group 0. So memory has each ready job, or the job is covered by a marker, by the lap, or (fifo) by an earlier job.
+ * If the run whose turn is next begins with a marker, a visit must read rows of its group before a job goes out. If there are too
+ * many nodes, a run whose turn is late loses its last job, or is evicted. The run of group 0 is never evicted, since no lap reads
+ * group 0. So memory has each ready job, or the job is covered: a marker, the lap or (fifo) an earlier job will lead to the job.
  *
  * Pure and unlocked: part of ReadyJobs.
  */
@@ -34,7 +34,7 @@ public:
 	/* Forget all runs. Memory may lack all rows. */
 	void clear() { clear(Key::lowest()); }
 
-	/* Forget all runs: memory may lack rows from this key on. The lap covers rows with a group, a marker rows without a group. */
+	/* Forget all runs: memory may lack rows from this key on. A new lap covers rows with a group, a marker rows without a group. */
 	void doubt(const Key &key)
 	{
 		Node *run = find(0);
@@ -56,10 +56,13 @@ public:
 			return note_met(r, hint.key);
 		if (in_order && r.size > 0)
 		{
-			/* The job of the run has the smaller id. A marker before that job lets a visit find the head, if its row is gone. */
+			/*
+			 * The job of the run has the smaller id, but its row may be gone. Then the new hint may be the head: if it has the
+			 * smaller key, put a marker there, so that a visit looks for the head.
+			 */
 			if (first_of(run)->hint.key.job_id < hint.key.job_id)
 				return hint.key < first_of(run)->hint.key ? mark(hint.group, hint.key) : void();
-			/* The row of the hint may be gone: then the known one was the head. */
+			/* The new hint has the smaller id, but its row may be gone. So leave a marker in the place of the job of the run. */
 			remove_last(run);
 		}
 		add(run, hint);
@@ -69,7 +72,7 @@ public:
 		shrink();
 	}
 
-	/* Return whether the group has a marker at this key or before, and no visit of it is under way. */
+	/* Return whether the group has a marker at this key or before that no process is visiting. */
 	bool is_marked(int64_t group, const Key &from) const
 	{
 		Node *run = find(group);
@@ -138,7 +141,10 @@ public:
 
 	/* ---- visits of markers ---- */
 
-	/* Begin to visit markers of the runs whose turns are next. Return their number. fifo: remove the jobs behind these markers. */
+	/*
+	 * Begin visits of at most `most` markers: among the next kLooks runs of the highest priority, visit those that begin with a
+	 * marker. Return the number of visits. fifo: also remove the jobs of these runs.
+	 */
 	int begin_visits(Visit *visits, int most, bool fifo)
 	{
 		static constexpr int kLooks = 64;
@@ -167,7 +173,7 @@ public:
 		return run != nullptr && run->run.visit != 0;
 	}
 
-	/* End a visit. jobs: jobs that it has found, from the marker on; next: the first key that memory may lack now. */
+	/* End a visit. jobs: the jobs that it has found, from the marker on; next: from this key on, memory may lack jobs. */
 	void end_visit(int64_t group, const Hint *jobs, int n, const Key &next, bool in_order)
 	{
 		Node *run = find(group);
@@ -178,7 +184,7 @@ public:
 		r.visit = 0;
 		if (in_order && r.size > 0 && n > 0)
 		{
-			/* The job of the run was filed since the visit began, and comes before the one that was found. */
+			/* The job of the run was filed since the visit began. Keep only the job with the smaller id. */
 			if (first_of(run)->hint.key.job_id < jobs[0].key.job_id)
 				n = 0;
 			else
@@ -198,7 +204,10 @@ public:
 		return step;
 	}
 
-	/* Return whether the groups of the step may be taken. highest: highest priority of a due row, up to the lap's; or kNone. */
+	/*
+	 * Return whether take_group() may be called for the groups of the step. highest: highest priority of a due row, not counting
+	 * priorities above the lap's; kNone: there is no such row.
+	 */
 	bool look_at_step(LapStep *step, int64_t highest)
 	{
 		if (step->lap != lap_.serial())
@@ -211,7 +220,7 @@ public:
 			lap_.end();
 			return false;
 		}
-		/* No row has the priority of the lap, which goes on at the highest priority that there is. */
+		/* No row has the priority of the lap: go on with a lap of the highest priority of a row. */
 		auto priority = static_cast<int32_t>(highest);
 		lap_.begin(priority, hand_of(priority));
 		step->lap = lap_.serial();
@@ -219,8 +228,8 @@ public:
 	}
 
 	/*
-	 * Make a run of the next group of the step, if it has room. jobs: the first jobs of the group; next: the first key that memory
-	 * may lack then. Return false if the later groups of the step must not be taken.
+	 * Make a run of the next group of the step, if the group has room. jobs: the first jobs of the group; next: from this key on,
+	 * memory may lack jobs of the group. Return false if take_group() must not be called for later groups.
 	 */
 	bool take_group(const LapStep &step, int64_t group, bool has_room, const Hint *jobs, int n,
 					const Key &next)
@@ -272,7 +281,7 @@ public:
 				visit(of(n)->hint);
 	}
 
-	/* Call visit() for each run: group, number of jobs, marker (NULL: none), visited or not, lowest_. */
+	/* Call visit(group, number of jobs, key of the marker or NULL, whether a visit is under way, lowest_of()) for each run. */
 	template <typename Visit> void for_each_run(Visit visit) const
 	{
 		for (TreeNode *n = Tree::begin_node(&nodes_); n != &nodes_; n = Tree::next_node(n))
@@ -322,7 +331,7 @@ private:
 		shrink();
 	}
 
-	/* Add the jobs before the marker, of n jobs that were read. The eviction of other nodes may remove the run. */
+	/* Add those of the n jobs that come before the marker. If there are too many nodes, the run itself may be evicted. */
 	void fill(Node *run, const Hint *jobs, int n)
 	{
 		int64_t group = run->group;
@@ -340,7 +349,7 @@ private:
 		shrink();
 	}
 
-	/* ---- what does not fit ---- */
+	/* ---- eviction ---- */
 
 	void shrink()
 	{
@@ -349,8 +358,9 @@ private:
 	}
 
 	/*
-	 * Remove the last job of one of the kLooks runs whose turns are last: of the last run with several jobs, or else of the last
-	 * run with one job. If they have only markers, remove the last of them, but not the run of group 0.
+	 * Look at the kLooks runs whose turns are last, except the run whose turn is next. Remove the last job of the last run with
+	 * several jobs, or else of the last run with one job. If these runs have only markers, remove the last run of them, but not the
+	 * run of group 0. If that leaves none, remove the last job of the run whose turn is next.
 	 */
 	void evict()
 	{

@@ -2,7 +2,7 @@
  * The window: the ready jobs of a queue that are in memory, in the order in which they go out. Its size is bounded.
  *
  * In a queue with rules for groups there may be markers among the jobs. A marker has a group and a key: memory may lack rows of the
- * group from this key on. When a marker is the first of the window, a visit must read these rows before a job goes out.
+ * group from this key on. When a marker is the first hint, a visit must read these rows before a job goes out.
  *
  * Pure and unlocked: part of ReadyJobs.
  */
@@ -31,7 +31,7 @@ public:
 	bool contains(const Hint &hint) const { return set_.contains(hint); }
 	template <typename Visit> void for_each(Visit visit) const { set_.for_each(visit); }
 
-	/* Return the first job of that priority or a lower one; NULL: there is none. */
+	/* Return the first hint of that priority or a lower one; NULL: there is none. */
 	const Hint *first_of_priority(int32_t priority) const
 	{
 		return set_.first_from(
@@ -39,8 +39,8 @@ public:
 	}
 
 	/*
-	 * Return how many jobs go out before this one, but at most `most`. A marker among them makes *complete false. left_out: do not
-	 * count the jobs of this group; 0: count all.
+	 * Return how many jobs go out before this one, but at most `most`. If there is a marker among their hints, set *complete to
+	 * false. left_out: do not count the jobs of this group; 0: count all jobs.
 	 */
 	uint32_t count_before(const Hint &hint, int64_t left_out, uint32_t most, bool *complete) const
 	{
@@ -78,7 +78,7 @@ public:
 		}
 	}
 
-	/* Return whether there is such a marker, and no visit of it is under way. */
+	/* Return whether the group has a marker at exactly this key that no process is visiting. */
 	bool is_marked(int64_t group, const Key &from) const
 	{
 		Hint wanted = marker_of(group, from);
@@ -107,7 +107,7 @@ public:
 		return same;
 	}
 
-	/* Return whether a marker covers the row. Visits all hints. */
+	/* Return whether the window has a marker of the row's group at the key of the row or before. Looks at all hints. */
 	bool covers(const Hint &hint) const
 	{
 		bool covered = false;

@@ -3,8 +3,8 @@
 namespace pgq {
 
 /*
- * Return a lease that was not counted since the rules changed; NULL: there is none. Counted leases
- * are moved to the end of the list.
+ * Return a lease that was not counted since the rules changed; NULL: there is none. Such leases are at
+ * the front of the list, since count_running() moves a lease to its end.
  */
 static Lease *
 next_uncounted(Queue *queue)

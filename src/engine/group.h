@@ -3,8 +3,8 @@
  * core/groups.h says what becomes of a job whose group has no room.
  *
  * A lease counts in the group of its job from the hold in which a claim takes it until the job is
- * set aside, or the lease is given back, lost or ended. While it counts, the group has an entry. A
- * queue without rules for groups counts no leases. When it gets rules, claims hand out no job until
+ * set aside, or the lease is given back, lost or ended. While a lease counts, the group has an entry. A
+ * queue without rules for groups counts no leases. When a queue gets rules, claims take no job until
  * the leases of the jobs in work have been counted.
  *
  * All functions are called under the queue's lock. None can fail.
@@ -43,7 +43,7 @@ has_group_rules(const Queue *queue)
 	return rules_of(queue).any();
 }
 
-/* Count a lease whose job has room in its group. */
+/* Count a lease in the group of its job. For an older lease (count_running()), the group may lack room. */
 inline void
 count_in_group(Lease *lease)
 {
@@ -92,8 +92,8 @@ change_group_rules(Queue *queue, const QueueOptions &options)
 }
 
 /*
- * Initialize the rates of the groups of a queue that gets a slot. Its rules are already set. Earlier
- * starts are unknown, as those of the queue itself (rate_limit.h).
+ * Initialize the rates of the groups of a queue that gets a slot. Call this after the rules were set.
+ * Earlier starts of the groups are unknown, as are those of the whole queue (rate_limit.h).
  */
 inline void
 init_group_rates(Queue *queue)

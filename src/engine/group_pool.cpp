@@ -10,12 +10,12 @@ struct GroupPool
 	slock_t mutex; /* protects unused and fresh */
 	Group *unused; /* list of returned entries, linked through by_id.parent */
 	int fresh;	   /* entries from this number on were never used */
-	/* number of remembered groups that queues have taken from the common half */
+	/* number of entries of the common half that queues have taken */
 	pg_atomic_uint32 common;
 	Group entries[FLEXIBLE_ARRAY_MEMBER];
 };
 
-/* Return how many groups each queue may remember without taking from the common half. */
+/* Return how many groups each queue may remember without an entry of the common half. */
 static int
 own_memory()
 {
@@ -75,7 +75,7 @@ bring_group(Queue *queue, int64 group)
 		groups.give(take_group());
 }
 
-/* Take one remembered group from the common half. Return false if none is left. */
+/* Count one more entry of the common half as taken. Return false if none is left. */
 static bool
 charge_memory()
 {

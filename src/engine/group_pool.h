@@ -4,11 +4,11 @@
  * lease is given back, so a group with jobs in work never lacks an entry.
  *
  * The pool has max_leases further entries, for groups without a job in work whose starts still count
- * (the remembered groups). Each queue may remember a fixed number of groups. These numbers take half
- * of the further entries. The other half is common: a queue that needs more takes from it. If nothing
- * is left, the queue merges groups (core/group_rates.h).
+ * (the remembered groups). One half of these is divided among the queues: each queue may remember a
+ * fixed number of groups. The other half is common: a queue that remembers more groups takes further
+ * entries from the common half. If none is left, the queue merges groups (core/group_rates.h).
  *
- * All functions are called under the queue's lock, except those without a queue. None can fail. A
+ * All functions with a parameter of type Queue are called under the queue's lock. None can fail. A
  * spinlock protects the list of unused entries.
  */
 #pragma once
@@ -24,15 +24,15 @@ void place_group_pool(void *memory);
 void bring_group(Queue *queue, int64 group);
 
 /*
- * Let the queue remember one more group, if it remembers as many as it may and the common half has an
- * entry left. Called before a group may have to be remembered.
+ * If the queue remembers as many groups as it may, let it take one more entry from the common half, if
+ * one is left. Called before a group may have to be remembered.
  */
 void reserve_memory(Queue *queue);
 
 /* Let a queue that gets a slot remember its fixed number of groups. */
 void init_memory(Queue *queue);
 
-/* Return spare entries to the pool, and to the common half what the queue took and does not need. */
+/* Return spare entries to the pool, and give entries that the queue does not need back to the common half. */
 void return_groups(Queue *queue);
 
 /*

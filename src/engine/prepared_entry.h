@@ -1,7 +1,7 @@
 /*
  * Entries for prepared transactions that have used queues. COMMIT PREPARED calls no callback. So
- * processes that depend on a prepared transaction check whether it has ended; txn/prepared_end.cpp then
- * applies its effects.
+ * processes that depend on a prepared transaction check whether the transaction has ended;
+ * txn/prepared_end.cpp then applies or undoes the effects of the transaction.
  *
  *     FREE --take_free_entry--> RESERVED --activate_entry--> ACTIVE
  *         --begin_resolving--> RESOLVING --free_entry--> FREE
@@ -55,8 +55,8 @@ struct PreparedEntry
 	TransactionId xid;
 	Oid database;
 	/*
-	 * Written by the process that has reserved the entry, or under the registry lock. Read by the
-	 * process that applies the outcome.
+	 * The fields from here on are written by the process that has reserved the entry, or under the
+	 * registry lock. The process that applies the outcome reads these fields.
 	 */
 	/*
 	 * the transaction may have changed queues without a record in `touched`, because it was
@@ -68,8 +68,8 @@ struct PreparedEntry
 	bool uncounted; /* the transaction has changed rows for which no counts are stored here */
 	bool schedules; /* the transaction has made or changed schedules */
 	/*
-	 * By queue slot. The address is set when shared memory is created; the entries are protected
-	 * like the fields above.
+	 * the changes to each queue, by queue slot. The address is set when shared memory is created. The
+	 * changes are protected like the fields above.
 	 */
 	Touched *touched;
 };
@@ -100,16 +100,16 @@ any_prepared()
 }
 
 /*
- * Store the transactions of the database that were prepared before this start and may still be
- * prepared. Return their number.
+ * Store the ids of the database's transactions that may still be prepared and whose changes are not all
+ * recorded (all_queues). Return the number of ids.
  */
 int list_unknown(Oid database, TransactionId *xids);
 
 /*
  * Called under the registry lock. has_free_entries() returns whether there are free entries for all
  * of the n transactions. list_recovered() makes an entry for a transaction that was prepared before
- * this start. Its state is kListed until activate_listed() sets the state of all such entries of the
- * database to kActive.
+ * this start. The state of the entry is kListed until activate_listed() sets the state of all such
+ * entries of the database to kActive.
  */
 bool has_free_entries(const TransactionId *prepared, int n);
 void list_recovered(Oid database, TransactionId xid);

@@ -1,8 +1,8 @@
 /*
  * Reading rows of groups, in a queue with rules for groups: visits of markers, and in a queue with
  * fair steps of the lap. A claim that can pop no job does this (core/ready_jobs.h). As in a refill
- * (refill.h), one process at a time does each of the two, and holds a heavyweight lock of the queue
- * until it has finished.
+ * (refill.h), at most one process at a time visits markers of a queue, and at most one makes a step.
+ * This process holds a heavyweight lock of the queue until the visits or the step have ended.
  */
 #pragma once
 
@@ -13,8 +13,8 @@ namespace pgq {
 class QueueHold;
 
 /*
- * Visit the groups of the first markers, or read the next groups of the lap. wait: if another process
- * is doing the same, wait for that process.
+ * visit_groups() visits the first markers. step_of_lap() reads the next groups of the lap. wait: if
+ * another process holds the lock that is needed, wait for that process.
  */
 RefillResult visit_groups(const QueueRef &ref, bool wait);
 RefillResult step_of_lap(const QueueRef &ref, bool wait);
@@ -34,8 +34,9 @@ struct GroupRows
 };
 
 /*
- * Move rows without a lease to the front, at most `wanted`, and return their number. If rows are left
- * that were not looked at, set rows->next to the key of the first one. Called under the queue's lock.
+ * Move rows without a lease to the front, at most `wanted`, and return their number. Call
+ * note_missed() for each row with a lease. If rows are left that were not looked at, set rows->next to
+ * the key of the first one. Called under the queue's lock.
  */
 int pick_free_rows(QueueHold &hold, GroupRows *rows, int wanted);
 

@@ -19,7 +19,7 @@ struct Step
 	LapStep lap;
 	bool fifo;
 	GroupScan scan;
-	/* The first due rows of the queue up to the lap's priority; read if no group has a row of it. */
+	/* first due rows of the queue, not above the lap's priority; read unless has_row_of_lap() */
 	RowRun first;
 	GroupRun run;
 	GroupRows of[kVisitsMax];
@@ -46,7 +46,7 @@ begin_step(Step &step)
 	return begun;
 }
 
-/* Return whether a group of the step has a row of the lap's priority. */
+/* Return whether a group of the step has a row of the lap's priority or of a higher one. */
 static bool
 has_row_of_lap(const Step &step)
 {
@@ -67,8 +67,8 @@ read_first(Step &step)
 }
 
 /*
- * Return the highest priority of a due row without a lease, up to the lap's priority; Lap::kNone: there
- * is no due row. If the first rows all have leases, the result may be too high. Called under the
+ * Return the highest priority of a due row without a lease, but at most the lap's priority; Lap::kNone:
+ * there is no due row. If the first rows all have leases, the result may be too high. Called under the
  * queue's lock.
  */
 static int64

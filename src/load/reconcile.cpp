@@ -11,8 +11,8 @@ namespace pgq {
 
 /*
  * Return whether a lease or the schedule knows the job, or whether the queue is going to read the
- * job's row again (recheck_at). look_at_all: also visit every hint, and accept another hint of the
- * job that is handed out no later. The caller holds the queue's lock.
+ * job's row again (recheck_at). look_at_all: also look at every hint, and accept another hint of the
+ * job that goes out no later than this one. The caller holds the queue's lock.
  */
 static bool
 is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
@@ -74,7 +74,7 @@ struct Unknown
 
 	Suspect *rows;
 	int n;
-	int suspects; /* rows that do not wait for the head of their group, and so will be suspects */
+	int suspects; /* number of rows that are sure to be suspects: needs_only_head() is false */
 
 	bool full(const Reconciliation *state) const
 	{
@@ -82,7 +82,7 @@ struct Unknown
 	}
 };
 
-/* Of the groups that have unknown rows, the heads. A head is looked up once. */
+/* The heads of the groups that have unknown rows. The head of each group is read once. */
 class HeadsRead
 {
 public:
@@ -159,7 +159,7 @@ look_at(Unknown *unknown, const Row &row)
 /*
  * Note the unknown rows as suspects, except rows that wait for the head of their group. If there are
  * too many suspects, the next call of reconcile_segment() begins at the first row that was not noted.
- * No segment is locked by the caller, since the search for a head locks all segments.
+ * The caller holds no lock of a segment, since the search for a head locks all segments.
  */
 static void
 note_suspects(Reconciliation *state, const Unknown &unknown)
@@ -183,8 +183,8 @@ note_suspects(Reconciliation *state, const Unknown &unknown)
 }
 
 /*
- * Read row versions of a segment. Return the number of versions read. *rest: the segment may have
- * further versions.
+ * Read row versions of a segment, from state->next_id on. Return the number of versions read. Set
+ * *rest to whether the segment may have further versions.
  */
 static int
 reconcile_segment(Reconciliation *state, const Segment &segment, int most, bool *rest)

@@ -13,7 +13,7 @@ smallest(RowStream *streams, int n)
 	return least;
 }
 
-/* Return whether the scan has passed over many rows, and goes on at this one later (OrderScan::ungrouped). */
+/* Return whether the scan ends at this row, because it has skipped many rows with a group (OrderScan::ungrouped). */
 static bool
 ends_at(const OrderScan &scan, const Hint &row)
 {
@@ -77,13 +77,13 @@ merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *s
 			scan.advance(next);
 			continue;
 		}
-		/* The group has enough rows: each stream skips the rest. `next` is the smallest key skipped. */
+		/* The group has enough rows: each stream skips the rest. group->next becomes the smallest key skipped. */
 		group->next = Min(group->next, row.key);
 		scan.skip_group(next);
 	}
 }
 
-/* Open a stream for each segment, have merge() read them, and close them. */
+/* Open a stream for each segment, call merge() to read the streams, and close them. Return false if segments are missing. */
 template <typename Scan, typename Merge>
 static bool
 read_segments(const Scan &scan, int32 queue_id, Merge merge)

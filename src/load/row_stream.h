@@ -54,7 +54,7 @@ struct OrderScan
 
 	Key start;
 	int64 due_line;
-	int64 horizon; /* upper bound of the run_at of rows that were not delayed (is_delayed()) */
+	int64 horizon; /* upper bound of the run_at of rows that are not delayed (is_delayed()) */
 	int64 group;   /* 0: rows of all groups */
 	/*
 	 * The scan is for rows without a group. advance() skips a bounded number of rows with a group, and

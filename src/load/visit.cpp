@@ -57,7 +57,7 @@ struct Visits
 	Visit of[kVisitsMax];
 	int n;
 	bool fifo;
-	OrderScan scan; /* for one group after the other */
+	OrderScan scan; /* used for one group after the other */
 };
 
 } // namespace
@@ -81,9 +81,9 @@ begin_visits(Visits &visits)
 }
 
 /*
- * Read the rows of a visit, in a queue without fifo or for jobs without a group. Jobs without a group
- * have no index of their own, so the scan for them skips a bounded number of rows. Return false if
- * segments are missing.
+ * Read the rows of a visit, in a queue without fifo or for jobs without a group. The rows of jobs
+ * without a group have no index of their own, so the scan for such rows skips rows with a group, up to
+ * a bound. Return false if segments are missing.
  */
 static bool
 read_limited(Visits &visits, const Visit &visit, GroupRows *rows)
@@ -98,7 +98,7 @@ read_limited(Visits &visits, const Visit &visit, GroupRows *rows)
 			 .n = run.n,
 			 .next = run.more ? run.left_out.key : Key::highest(),
 			 .head = PG_INT64_MAX};
-	/* A row with another group: the scan has skipped many rows and ends. The next visit begins here. */
+	/* If there is a row of another group, end before it: the next visit begins at this row. */
 	for (int i = 0; i < rows->n; i++)
 		if (rows->rows[i].group != visit.group)
 		{
@@ -118,7 +118,7 @@ publish_visit(const Visits &visits, const Visit &visit, GroupRows *rows)
 	});
 }
 
-/* Return false if segments are missing. */
+/* Read the rows of one visit, and end the visit. Return false if segments are missing. */
 static bool
 visit_one(Visits &visits, const Visit &visit)
 {
@@ -156,7 +156,7 @@ visit_groups(const QueueRef &ref, bool wait)
 		return RefillResult::kElsewhere;
 	bool begun = begin_visits(visits);
 	bool complete = begun && visit_all(visits);
-	/* Markers that were not visited, or not to the end, are still there. */
+	/* Memory still has the markers of visits that were not made or not finished. */
 	abandon_refill();
 	unlock_queue(ref.queue_id, QueueLock::kGroups, ExclusiveLock);
 	if (!begun)

@@ -4,10 +4,10 @@
  * COMMIT PREPARED and ROLLBACK PREPARED run no callback of the extension. Any session can call
  * them, even after a restart or a failover. So PREPARE stores the effects in shared memory: each
  * lease stores how the transaction will change it (struct Prepared), and an entry remembers the
- * transaction and the queues to which it has enqueued. A process that finds the transaction ended
- * applies the effects. Hints are not stored: the entry has the smallest keys of the jobs that the
- * transaction has written to each queue. The cursors of the queue go back to these keys, and the
- * rows are read from the table.
+ * transaction and the queues that it has changed. A process that finds that the transaction has
+ * ended applies or undoes the effects. Hints are not stored: the entry has the smallest keys of the
+ * jobs that the transaction has written to each queue. The cursors of the queue go back to these
+ * keys, and the rows are read from the table.
  *
  * After a restart, the entries are made anew from the server's list of prepared transactions. Each
  * new entry is for all queues of its database, and their cursors go back to -infinity. Leases exist
@@ -129,7 +129,7 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 			return hand_over_row(lease, effect.gone, xid);
 		/*
 		 * The counters count the end that `will.how` names. A tell effect replaces this end only if
-		 * it is just kChanged.
+		 * this end is kChanged.
 		 */
 		if (effect.kind == LeaseEffect::kTell)
 		{
@@ -196,8 +196,8 @@ hand_over_hint(Touched *touched, const Hint &hint)
 }
 
 /*
- * Store from where on memory will lack jobs of the queue when the transaction has committed. With
- * the jobs whose hints the transaction did not remember.
+ * Store the keys from which on memory will lack jobs of the queue when the transaction has committed.
+ * This includes the jobs whose hints the transaction did not remember (`shed`).
  */
 static void
 hand_over_jobs(PreparedEntry *entry, const QueueHints &jobs)

@@ -1,4 +1,4 @@
-/* The end of prepared transactions: any process that finds one ended applies or undoes its effects (prepared.cpp). */
+/* The end of prepared transactions: any process that finds such an end applies or undoes the effects (prepared.cpp). */
 #include "engine/hold.h"
 #include "engine/invalidate.h"
 #include "txn/effects.h"
@@ -78,8 +78,7 @@ settle_prepared_lease(Lease *lease, TransactionId xid, bool commit, int64 monoto
 }
 
 /*
- * Settle leases of the transaction, as many as one hold may handle. Returns whether more leases may
- * be left.
+ * Settle leases of the transaction, at most kHoldMax. Returns whether more leases may be left.
  */
 static bool
 settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)

@@ -1,5 +1,5 @@
-# How many rows claims and pgq_check look up and read in queues with rules for groups: numbers of look-ups and of index entries, no
-# times.
+# How many rows claims and pgq_check look up and read in queues with rules for groups. The test counts look-ups and index entries,
+# and measures no times.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -10,8 +10,8 @@ use PgqTest;
 my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\n");
 my $s = session($node);
 
-# Executes a statement. Returns its answer, and how many look-ups it has made in the indexes of that name, and how many entries it
-# has read there. Before a transaction ends, only its session counts in these functions.
+# Executes a statement. Returns the answer, the number of look-ups that the statement has made in the indexes of that name, and the
+# number of entries that it has read there. In an open transaction, these functions of PostgreSQL count only what its session does.
 sub cost
 {
 	my ($index, $statement) = @_;
@@ -32,7 +32,7 @@ sub enqueue
 		(SELECT jsonb_agg(jsonb_build_object('payload', i, $attributes)) FROM generate_series(1, $jobs) i))});
 }
 
-# Claims and acknowledges until nothing is ready; a transaction for each claim.
+# Claims and acknowledges jobs until no job is ready, with a transaction for each claim.
 ask($s, q{CREATE PROCEDURE drain(queue_name text, INOUT n int) LANGUAGE plpgsql AS $$
 	DECLARE
 		before int := -1;
@@ -81,7 +81,7 @@ ask($s, q{CREATE PROCEDURE drain(queue_name text, INOUT n int) LANGUAGE plpgsql 
 	$node->restart;
 	wait_until_counted($node);
 	$s = session($node);
-	# Jobs without a group would have had many turns.
+	# In a claim of 500 jobs, the turn of the jobs without a group comes up many times.
 	my ($answer, undef, $entries) = cost('by_order', q{SELECT count(*) FROM pgq_claim('q', 500)});
 	is($answer, 500, 'all jobs have a group: a claim after a start gets as many jobs as it wants');
 	cmp_ok($entries, '<', 2 * $jobs, '... and reads the jobs about once to find those without a group');

@@ -1,6 +1,6 @@
 # A claim that reads rows of groups, by visits of markers or by a step of the lap, is stopped before it reads or before it publishes
 # what it has read. Meanwhile other sessions enqueue, end, move or delete jobs of a group, change the rules, or end the claim. Then
-# all jobs go out once, those of each group in their order.
+# each job goes out once, and the jobs of each group go out in their order.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -17,7 +17,7 @@ sub end_sessions { end_session($_) for $gate, $worker, $other, $third; return }
 begin_sessions();
 
 ask($other, q{CREATE TABLE done (n serial, job_id bigint, group_key text); SELECT pgq_create_queue('elsewhere')});
-# Claim a job and acknowledge it, in one transaction. "done" has the jobs in the order in which they went out.
+# The SQL that claims a job and acknowledges the job, in one transaction. "done" has the jobs in the order in which they went out.
 sub work
 {
 	return qq{INSERT INTO done (job_id, group_key)
@@ -35,7 +35,7 @@ ask($other, q{CREATE PROCEDURE drain(queue_name text) LANGUAGE plpgsql AS $$
 
 # ---- a claim that is about to read ----
 
-# Begin a queue of which memory lacks no row, with a job for each of the groups.
+# Create a queue of which memory lacks no row, and enqueue one job for each element of @groups.
 sub begin_queue
 {
 	my ($options, @groups) = @_;
@@ -65,11 +65,12 @@ sub full_groups
 	return;
 }
 
-# COMMIT PREPARED makes memory forget its jobs: the next claim makes steps of the lap, and visits the jobs without a group.
+# COMMIT PREPARED makes memory forget the jobs of the queue. So the next claim makes steps of the lap, and visits the jobs without a
+# group.
 sub read_again
 {
 	my ($options, $group, @more) = @_;
-	# With fifo, two groups have a job in work; the claim gets that of the third.
+	# With fifo, two groups have a job in work: the stopped claim gets the job of a third group.
 	begin_queue($options, ($group) x 5, defined $group ? ('y') x 3 : (), $options =~ /fifo/ ? 'z' : (), @more);
 	is(ask($other, "SELECT count(*) FROM pgq_claim('$queue', 2)"), 2, 'two jobs are in work');
 	my $key = defined $group ? "'$group'" : 'NULL';
@@ -106,7 +107,7 @@ sub first_of
 	return ask($other, qq{SELECT min(job_id) FROM pgq_ext.job j JOIN pgq_ext.queue USING (queue_id)
 		WHERE queue = '$queue' AND group_key IS NOT DISTINCT FROM $key AND NOT $in_work});
 }
-# The stopped claim has ended. All others go out.
+# Check that all other jobs go out, after the stopped claim has ended.
 sub drained_ok
 {
 	my ($expected) = @_;
@@ -124,7 +125,8 @@ sub drained_ok
 
 # ---- what happens meanwhile ----
 
-# The SQL, for the first waiting job of a group, and the key of that group.
+# Each element: what happens, and a function that returns the SQL for this. The function gets the first waiting job of a group, and
+# the key of this group.
 my @meanwhile = (
 	[ 'nothing happens' => sub { 'SELECT 1' } ],
 	[ 'a job of the group is enqueued' => sub { "SELECT pgq_enqueue('$queue', '2', group_key => $_[1])" } ],
@@ -145,7 +147,7 @@ my @meanwhile = (
 	[ 'the option fair is changed' => sub {
 			"SELECT pgq_alter_queue('$queue', fair => NOT fair) FROM pgq_ext.queue WHERE queue = '$queue'" } ]);
 
-# Options, the group of the jobs that are changed, and how the claim is made to read.
+# Each element: options of the queue, the group of the jobs that are changed, and the function that makes the next claim read.
 my @visits = map { [ $_, 'x', \&full_groups ] } 'group_concurrency => 2', 'fifo => true',
   'fair => true, group_concurrency => 2', 'fair => true, fifo => true';
 my @laps = map { [ $_, 'x', \&read_again ] } 'fair => true', 'fair => true, group_concurrency => 2', 'fair => true, fifo => true';
@@ -172,7 +174,7 @@ for my $change (@meanwhile)
 	meanwhile_ok('visit-publish', $_, $change) for @visits, $ungrouped;
 	meanwhile_ok('lap-publish', $_, $change) for @laps;
 }
-# What is read later needs fewer of the cases.
+# A claim that is stopped before it reads will read the changes, so fewer cases suffice.
 for my $change (@meanwhile[ 1 .. 4 ])
 {
 	meanwhile_ok('visit-scan', $_, $change) for @visits, $ungrouped;
@@ -181,7 +183,7 @@ for my $change (@meanwhile[ 1 .. 4 ])
 
 # ---- the claim is ended ----
 
-# Another claim waits until the first one has read. It goes on when the first one is ended.
+# Another claim waits for the stopped claim, and goes on when the stopped claim is ended.
 for my $end ('pg_cancel_backend', 'pg_terminate_backend')
 {
 	for my $case ((map { my $point = $_; map { [ $point, $_ ] } @visits, $ungrouped } 'visit-scan', 'visit-publish'),
@@ -209,7 +211,7 @@ for my $end ('pg_cancel_backend', 'pg_terminate_backend')
 
 # ---- fewer places than groups ----
 
-# What is filed while a step of the lap reads pushes out what memory has.
+# A job that is filed while a step of the lap reads evicts other jobs from memory.
 end_sessions();
 $node->append_conf('postgresql.conf', "pgq_ext.window_size = 4\n");
 $node->restart;
@@ -219,7 +221,7 @@ for my $change (@meanwhile)
 {
 	meanwhile_ok('lap-publish', $_, $change, map { "z$_" } 1 .. 8) for @laps;
 }
-# Several jobs at once: one of each of many groups, some of them new.
+# Several jobs are enqueued at once: one of each of many groups. Some of these groups are new.
 for my $kind (@laps)
 {
 	meanwhile_ok($_, $kind, [ 'jobs of many groups are enqueued' => sub {

@@ -4,7 +4,7 @@
  * restarts. Each event is an action; a test lets actions happen in every order or in random order. check() compares the Schedule
  * with the table after each action. drain() lets one consumer go on alone, and checks that it gets every job.
  *
- * A World is a view of a State, which a test copies to come back to it. Single-threaded, so without locks.
+ * A World works on a State. A test copies the State to return to it later. Single-threaded, so without locks.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ using pgq::Visit;
 inline constexpr int kMaxJobs = 12;
 inline constexpr int kMaxNodes = 16;
 inline constexpr int kMaxEntries = 20;
-inline constexpr int64_t kPeriod = 16; /* of rates; one unit of time is one part of core/rate.h */
+inline constexpr int64_t kPeriod = 16; /* of rates: one part of core/rate.h is one unit of time */
 
 /* A job to be inserted. */
 struct JobPlan
@@ -45,12 +45,12 @@ struct JobPlan
 struct Plan
 {
 	std::vector<JobPlan> jobs;
-	std::vector<GroupRules> rules; /* the queue gets one after the other, in a circle */
+	std::vector<GroupRules> rules; /* kRules goes to the next ones, at the end to the first */
 	int window = 1;				   /* number of places */
 	int timer = 2;				   /* number of places */
 	int leases = 2;				   /* most leases at a time */
 	int remembered = 2;			   /* most entries of groups without a job in work */
-	int batch = 2;				   /* rows of a refill, groups of a visit or step */
+	int batch = 2;				   /* most rows of a refill, and most groups of a visit or step */
 	int64_t ticks = 0;			   /* latest time of the wall clock */
 	int64_t passes = 0;			   /* most advances of the monotonic clock, which rates use */
 	bool crosses = true;		   /* jobs are inserted in any order */
@@ -63,7 +63,7 @@ struct Plan
 	bool restarts = false;
 	bool abandons = false;
 	bool slow = false;	/* many actions happen while a process reads */
-	bool strict = true; /* check that each job that goes out is the first one */
+	bool strict = true; /* check that the job that goes out is the first that may */
 };
 
 enum Action : uint8_t
@@ -81,7 +81,7 @@ enum Action : uint8_t
 	/* Actions on one job: */
 	kInsert,
 	kFile,
-	kResolve, /* COMMIT PREPARED of its transaction: rows are read again from its key on */
+	kResolve, /* COMMIT PREPARED of the inserting transaction: rows from the job's key on are read again */
 	kVerify,
 	kAck,
 	kRetry,
@@ -101,7 +101,7 @@ inline constexpr const char *kNames[] = {
 struct Job
 {
 	bool inserted, live, unfiled; /* unfiled: the callback that files the row has not run yet */
-	bool ghost; /* the callback of a change by SQL has not looked at ghost_group yet */
+	bool ghost; /* the callback of a change by SQL has not called look_at_group(ghost_group) yet */
 	int64_t ghost_group;
 	Hint row; /* of the live row version */
 	enum Lease : uint8_t
@@ -155,7 +155,7 @@ struct State
 	pgq::Group entries[kMaxEntries];
 	int64_t clock, monotonic;
 	uint8_t rules; /* index in Plan::rules */
-	int uncounted; /* number of leases that do not count yet; claims wait for it to be 0 */
+	int uncounted; /* number of leases that do not count yet; while there are any, claims take no job */
 	Job jobs[kMaxJobs];
 	Reading reading;
 	struct Start
@@ -181,7 +181,7 @@ public:
 	}
 
 	std::string wrong;	 /* the first violation */
-	int most_rounds = 0; /* most rounds of a claim between two jobs */
+	int most_rounds = 0; /* greatest number of rounds of a claim between two jobs */
 	long looks = 0;		 /* number of index look-ups */
 	bool tell = false;	 /* print each step of claim() */
 	std::function<void()> on_tell = [] {};
@@ -233,7 +233,7 @@ private:
 			n += s.jobs[i].lease != Job::kFree && s.jobs[i].counted == group;
 		return n;
 	}
-	/* Return the starts that count, by the list of starts, not by the Schedule. */
+	/* Return how many starts and unfinished claims of the group count: by the State, not by the Schedule. */
 	int started(int64_t group) const
 	{
 		int n = 0;
@@ -687,7 +687,7 @@ World::act(Action action, int i)
 			s.rules = static_cast<uint8_t>((s.rules + 1) % p.rules.size());
 			c.change_group_rules(rules(), s.monotonic);
 			c.fire(s.clock);
-			/* A new limit counts later starts; a changed limit also the starts that counted before. */
+			/* A new limit counts only later starts. A changed limit also counts the starts that counted before. */
 			s.rate_since =
 				std::max(s.rate_since, old.rate > 0 ? s.monotonic - old.period : s.monotonic + 1);
 			for (int k = 0; k < jobs() && rules().count(); k++)
@@ -859,7 +859,7 @@ World::is_marked_up_to(const Visit &visit) const
 
 /*
  * Read while no other process does anything, and check the measure of progress (src/engine/README.md, "Progress") for visits and
- * refills. A step of the lap may exchange one run for another, so the bound on the rounds of a claim has to do for it.
+ * refills. A step of the lap has no such measure, since a step may exchange one run for another: claim() bounds its rounds instead.
  */
 inline void
 World::read_alone(Reading::Kind kind)
@@ -868,7 +868,7 @@ World::read_alone(Reading::Kind kind)
 	Reading begun = s.reading;
 	read();
 	publish();
-	/* What a visit of a later marker has found may have no place in memory, and be covered by the same marker again. */
+	/* Check only the first visit: jobs that a later visit has found may be evicted, and then be behind the same marker again. */
 	if (kind == Reading::kVisit && begun.n > 0 && is_marked_up_to(begun.visits[0]))
 		fail("a visit leaves its marker where it was");
 	if (kind == Reading::kRefill && !c.poppable() && !(begun.start < c.cursor()))

@@ -1,4 +1,4 @@
-/* Turns of groups: their order, and the runs that are evicted when there is no room. */
+/* The order of the turns of groups, and the runs that are evicted when there are too few nodes. */
 #include "core/turns.h"
 
 #include <gtest/gtest.h>
