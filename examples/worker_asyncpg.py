@@ -12,6 +12,7 @@ import sys
 import asyncpg
 
 stopping = asyncio.Event()
+finished = asyncio.Event()                              # set when no job is in hand any more
 held = set()                                            # the jobs in hand: (job_id, lease)
 
 
@@ -56,10 +57,12 @@ async def connected(use):                               # connects again to the 
 
 
 async def heartbeat(db):                                # well within the queue's lease_time
-    while True:
-        await asyncio.sleep(3)
-        for ticket in list(held):
-            await call(db, "SELECT pgq_extend($1, $2)", *ticket)
+    while not finished.is_set():
+        try:
+            await asyncio.wait_for(finished.wait(), 3)
+        except asyncio.TimeoutError:
+            for ticket in list(held):
+                await call(db, "SELECT pgq_extend($1, $2)", *ticket)
 
 
 async def work(db):
@@ -85,6 +88,7 @@ async def main():
     await (await connect()).close()                     # what is wrong from the start is an error
     beat = asyncio.create_task(connected(heartbeat))
     await asyncio.gather(*[connected(work) for _ in range(10)])
-    beat.cancel()
+    finished.set()                                      # a task that is cancelled in a query may wait for ever
+    await beat
 
 asyncio.run(main())
