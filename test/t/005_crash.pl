@@ -54,6 +54,7 @@ for my $name (sort keys %accident)
 	my $others = $what ne 'smart shutdown';    # it waits for them
 
 	sql("SELECT pgq_create_queue('$queue', max_attempts => 3, backoff_base => '100 ms', backoff_jitter => 0)");
+	wait_for_scheduler($node); # which saves leases at a shutdown
 
 	# Jobs in every state. The payload says whether the job has to be there afterwards.
 	sql(qq{
