@@ -98,13 +98,6 @@ read_limited(Visits &visits, const Visit &visit, GroupRows *rows)
 			 .n = run.n,
 			 .next = run.more ? run.left_out.key : Key::highest(),
 			 .head = PG_INT64_MAX};
-	/* If there is a row of another group, end before it: the next visit begins at this row. */
-	for (int i = 0; i < rows->n; i++)
-		if (rows->rows[i].group != visit.group)
-		{
-			rows->n = i;
-			rows->next = run.rows[i].key;
-		}
 	return complete;
 }
 

@@ -155,7 +155,6 @@ struct State
 	pgq::Group entries[kMaxEntries];
 	int64_t clock, monotonic;
 	uint8_t rules; /* index in Plan::rules */
-	int uncounted; /* number of leases that do not count yet; while there are any, claims take no job */
 	Job jobs[kMaxJobs];
 	Reading reading;
 	struct Start
@@ -661,7 +660,7 @@ World::act(Action action, int i)
 		case kPop:
 			let_time_pass();
 			c.clear_way();
-			return c.poppable() && s.uncounted == 0 && (pop(), true);
+			return c.poppable() && (pop(), true);
 		case kRead:
 			let_time_pass();
 			if (s.reading.kind != Reading::kNone)
