@@ -59,9 +59,10 @@ show()
 		"$workload" "$round" "$rounds" "$case" "$side"
 }
 
-# record METRIC VALUE: adds a result of this turn to the file
+# record METRIC VALUE: adds a result of this turn to the file. What failed has no value.
 record()
 {
+	[ -n "$2" ] || die "no $1 of $side in $workload"
 	printf '%s\t%s\t%s\t%s\t%s\n' "$case" "$side" "$round" "$1" "$2" >>"$out/$workload.tsv"
 }
 
