@@ -220,16 +220,18 @@ sub limits_table
 	return table([ 'jobs/s, clients', 'without', 'limits', '/ without', 'groups', '/ without', 'fifo', '/ without', 'fair', '/ without' ], @rows);
 }
 
-# Microseconds for claim, ack and commit, and the ratio to those without a rule.
+# Microseconds for a claim, and for claim, ack and commit, and the ratios to those without a rule.
 sub groups_table
 {
+	my %part = (claim => 'claim', whole => 'claim, ack and commit');
 	my @rules = qw(group_concurrency fifo fair fair_fifo group_rate_limit);
 	my %what = (busy => 'one busy group in front', ones => 'groups of one job', tens => 'groups of ten jobs', mixed => '10 hot and 2,500 cold groups');
 	my @rows;
-	for my $case (@{ $cases{groups} })
+	for my $row (map { my $part = $_; map { [ $part, $_ ] } @{ $cases{groups} } } qw(claim whole))
 	{
-		my ($none, @with) = map { value('groups', $case, $_, 'microseconds') } 'none', @rules;
-		push @rows, [ $what{$case}, fixed('%.0f', $none), map { (fixed('%.0f', $_), fixed('%.1f', ratio($_, $none))) } @with ];
+		my ($part, $case) = @$row;
+		my ($none, @with) = map { value('groups', $case, $_, $part) } 'none', @rules;
+		push @rows, [ "$part{$part}: $what{$case}", fixed('%.0f', $none), map { (fixed('%.0f', $_), fixed('%.1f', ratio($_, $none))) } @with ];
 	}
 	return table([ 'microseconds', 'no rule', map { ("`$_`" =~ s/_fifo/`, `fifo/r, '/ no rule') } @rules ], @rows);
 }
@@ -352,8 +354,8 @@ my @sections = (
 		'together. *fifo* has as many groups. *fair* has 100 groups, one of which has half of the jobs.', \&limits_table ],
 	[ 'groups', 'Rules for groups',
 		'This section measures pgq_ext alone. A single consumer claims and acknowledges one job at a time, with a commit after each. The table shows ' .
-		'the mean time. In the first row, 99 of 100 jobs are of one group and come first; with a rule that limits jobs in work they have to wait, ' .
-		'because one of them is in work. In the last row, half of the jobs are of the hot groups.', \&groups_table ],
+		'the mean times. With one busy group in front, 99 of 100 jobs are of one group and come first; with a rule that limits jobs in work they have to wait, ' .
+		'because one of them is in work. With hot and cold groups, half of the jobs are of the hot ones.', \&groups_table ],
 	[ 'order', 'Order and memory',
 		'This section measures pgq_ext alone, with `pgq_ext.window_size = 10000`. Jobs with five priorities and many different times are enqueued. ' .
 		'Then one worker takes all of them, and checks that they come in the right order. The columns of memory show bytes of shared memory of the ' .

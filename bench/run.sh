@@ -356,7 +356,7 @@ tenants()
 # where the rule limits jobs in work, since a job of that group is in work.
 run_groups()
 {
-	local side jobs=$((group_jobs / 100)) options group measured=$((group_jobs / 200))
+	local side jobs=$((group_jobs / 100)) options group claim whole measured=$((group_jobs / 200))
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
 		for case in busy ones tens mixed; do
@@ -382,8 +382,10 @@ run_groups()
 				if [[ $case = busy && $side =~ group_concurrency|fifo ]]; then
 					sql -c "SELECT count(*) FROM pgq_claim('groups')" >/dev/null || die 'cannot claim'
 				fi
-				record microseconds "$(sql -v jobs="$measured" -f bench/groups.sql)"
-				echo " $(tail -n 1 "$out/$workload.tsv" | cut -f 5) microseconds"
+				read -r claim whole < <(sql -v jobs="$measured" -f bench/groups.sql)
+				record claim "$claim"
+				record whole "$whole"
+				echo " $claim microseconds for a claim, $whole with ack and commit"
 				sql -c "SELECT pgq_drop_queue('groups', force => true)" >/dev/null || die 'cannot drop'
 			done
 		done

@@ -9,6 +9,7 @@
 #include "claim/claim.h"
 #include "engine/concurrency.h"
 #include "rows/job.h"
+#include "rows/segment_set.h"
 #include "rows/visibility.h"
 
 namespace pgq {
@@ -105,6 +106,8 @@ struct Round
 	/* State that each round of the claim at this queue hands on to the next round. */
 	RefillWait patience;
 	Lenders lenders;
+	/* Open only from a visit or a step (load/groups.h) to the end of verify(): never during a wait. */
+	SegmentSet segments{AccessShareLock};
 };
 
 } // namespace pgq

@@ -108,9 +108,9 @@ clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
 	round->first = round->refilled = false;
 	bool must_wait = result == PopResult::kWaitForRefill;
 	if (result == PopResult::kVisit)
-		must_wait = visit_groups(round->ref, true) == RefillResult::kNotReady;
+		must_wait = visit_groups(round->ref, true, round->segments) == RefillResult::kNotReady;
 	if (result == PopResult::kStep)
-		must_wait = step_of_lap(round->ref, true) == RefillResult::kNotReady;
+		must_wait = step_of_lap(round->ref, true, round->segments) == RefillResult::kNotReady;
 	if (result == PopResult::kTokenMark)
 		advance_token_mark(kTokenLead, true, synchronous_commit);
 	if (result == PopResult::kRefill)
@@ -135,7 +135,10 @@ static int
 take_popped(Round *round, Claim *claim, MemoryContext scratch)
 {
 	if (round->n == 0)
+	{
+		round->segments.close();
 		return 0;
+	}
 	stop_point("claim-verify");
 	int unfit = verify(round, claim, scratch);
 	if (unfit == 0)

@@ -124,7 +124,7 @@ int
 verify(Round *round, Claim *claim, MemoryContext scratch)
 {
 	static constexpr Size kManyBytes = 16 * 1024 * 1024;
-	SegmentSet segments(AccessShareLock);
+	SegmentSet &segments = round->segments;
 	Ready ready{};
 	ready.ref = round->ref;
 	ready.options_set = round->options_set;

@@ -121,6 +121,18 @@ public:
 
 	T pop_max() { return remove(Tree::prev_node(Tree::end_node(&header_))); }
 
+	/* Call visit() for the first n values. visit() may replace or remove the value that it gets. */
+	template <typename Visit> void for_first(int n, Visit visit) const
+	{
+		TreeNode *node = Tree::begin_node(&header_);
+		for (int i = 0; i < n && node != &header_; i++)
+		{
+			TreeNode *next = Tree::next_node(node);
+			visit(value_of(node));
+			node = next;
+		}
+	}
+
 	template <typename Visit> void for_each(Visit visit) const
 	{
 		for (auto n = Tree::begin_node(&header_); n != &header_; n = Tree::next_node(n))

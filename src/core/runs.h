@@ -247,15 +247,6 @@ protected:
 		return next_after(priority, hand_of(priority));
 	}
 
-	/* Return the run at the turn of the group, or else the last run before this turn. For the hand: the run whose turn is last. */
-	Node *last_up_to(int32_t priority, int64_t group) const
-	{
-		TreeNode *n = Tree::upper_bound(&turns_, Turn{priority, group}, ByTurn{});
-		if (n == Tree::begin_node(&turns_) || of_turn(Tree::prev_node(n))->run.priority != priority)
-			n = Tree::upper_bound(&turns_, Turn{priority, INT64_MAX}, ByTurn{});
-		return of_turn(Tree::prev_node(n));
-	}
-
 	Node *new_run(int64_t group, const Key &from)
 	{
 		Node *run = take_node(group, true);
@@ -290,30 +281,36 @@ protected:
 		Tree::insert_equal_upper_bound(&turns_, &r.turn, ByTurn{});
 	}
 
-	/* Return the run whose turn is the last of all. */
-	Node *last() const
+	/* A run and the first run of the same priority, while going from the run whose turn is last to the run whose turn is next. */
+	struct FromLast
 	{
-		int32_t priority =
-			of_turn(Tree::prev_node(Tree::end_node(const_cast<TreeNode *>(&turns_))))->run.priority;
-		return last_up_to(priority, hand_of(priority));
-	}
+		Node *run;
+		Node *first;
+	};
 
-	/* Return the run whose turn comes just before the turn of `run`. The turn of `run` must not be the first of all (next()). */
-	Node *before(Node *run) const
+	FromLast from_last() const
 	{
-		int32_t priority = run->run.priority;
-		if (run != next_after(priority, hand_of(priority)))
-			return last_up_to(priority, pgq::before(run->group));
-		TreeNode *first = Tree::lower_bound(&turns_, Turn{priority, INT64_MIN}, ByTurn{});
-		priority = of_turn(Tree::prev_node(first))->run.priority;
-		return last_up_to(priority, hand_of(priority));
+		return last_like(of_turn(Tree::prev_node(const_cast<TreeNode *>(&turns_))));
+	}
+	/* Go to the run whose turn comes just before. The present run must not be the first of all (next()). */
+	void go_back(FromLast *turn) const
+	{
+		if (turn->run != turn->first)
+		{
+			turn->run = before_on_circle(turn->run);
+			return;
+		}
+		Turn lowest{turn->run->run.priority, INT64_MIN};
+		*turn = last_like(of_turn(Tree::prev_node(Tree::lower_bound(&turns_, lowest, ByTurn{}))));
 	}
 
 	/* Return how many jobs a run may have: at most kMost, and so few that the jobs of all runs take about half of the nodes. */
-	int32_t quota() const
+	int32_t quota() const { return quota_of(runs_); }
+	/* Return quota() if there were so many runs. */
+	int32_t quota_of(uint32_t runs) const
 	{
 		static constexpr uint32_t kMost = 32;
-		return static_cast<int32_t>(std::min(capacity_ / (2 * (runs_ + 1)) + 1, kMost));
+		return static_cast<int32_t>(std::min(capacity_ / (2 * (runs + 1)) + 1, kMost));
 	}
 	bool is_overfull() const { return used_ > capacity_; }
 
@@ -321,6 +318,24 @@ protected:
 	TreeNode turns_; /* header of the tree of runs, by priority and group */
 
 private:
+	/* Return the run of the same priority that is before this one on the circle. */
+	Node *before_on_circle(Node *run) const
+	{
+		int32_t priority = run->run.priority;
+		TreeNode *n = &run->run.turn;
+		if (n == Tree::begin_node(&turns_) || of_turn(Tree::prev_node(n))->run.priority != priority)
+			n = Tree::upper_bound(&turns_, Turn{priority, INT64_MAX}, ByTurn{});
+		return of_turn(Tree::prev_node(n));
+	}
+
+	/* Return the last and the first run of the priority that this run has. */
+	FromLast last_like(Node *run) const
+	{
+		int32_t priority = run->run.priority;
+		Node *first = next_after(priority, hand_of(priority));
+		return {before_on_circle(first), first};
+	}
+
 	static constexpr uint32_t kHands = 256;
 	static uint32_t index_of(int32_t priority) { return static_cast<uint32_t>(priority) % kHands; }
 

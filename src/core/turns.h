@@ -13,6 +13,8 @@
 
 #include "core/runs.h"
 
+#include <utility>
+
 namespace pgq {
 
 class Turns : public Runs
@@ -28,6 +30,8 @@ public:
 	{
 		reset_hands();
 		lap_ = {};
+		since_visit_ = kSkipsMax;
+		groups_ = groups_of_step_ = 0;
 		clear();
 	}
 
@@ -131,6 +135,7 @@ public:
 		Hint hint = first->hint;
 		before_ = hand_of(hint.key.priority);
 		hand(hint.key.priority) = hint.group;
+		since_visit_ = std::min(since_visit_ + 1, kSkipsMax);
 		remove_job(run, first);
 		order(run);
 		return hint;
@@ -158,8 +163,11 @@ public:
 				if (fifo && run->group != 0)
 					remove_jobs(run);
 				begin_visit(run->run, n);
-				visits[n++] = {
-					.group = run->group, .from = run->run.from, .floor = 0, .room = quota()};
+				visits[n++] = {.group = run->group,
+							   .from = run->run.from,
+							   .floor = 0,
+							   .room = quota(),
+							   .skips = run->group == 0 ? skips() : 0};
 			}
 			run = next_after(run->run.priority, run->group);
 		}
@@ -192,6 +200,8 @@ public:
 		}
 		r.from = from;
 		r.more = !(r.from == Key::highest());
+		if (group == 0 && n == 0)
+			pass_turn(run);
 		fill(run, jobs, n);
 	}
 
@@ -200,7 +210,8 @@ public:
 	LapStep begin_step()
 	{
 		LapStep step = lap_.begin_step();
-		step.room = quota();
+		step.room = std::min(quota(), std::max<int32_t>(quota_of(groups_) - 1, 1));
+		groups_of_step_ = 0;
 		return step;
 	}
 
@@ -236,6 +247,7 @@ public:
 	{
 		if (step.lap != lap_.serial() || lap_.spoils(group))
 			return false;
+		groups_ = groups_on_circle(++groups_of_step_, step.from, group);
 		visit_up_to(group);
 		bool more = !(next == Key::highest());
 		if (has_room && (n > 0 || more) && find(group) == nullptr)
@@ -368,9 +380,10 @@ private:
 		Node *first = next();
 		Node *lone = nullptr;
 		Node *bare = nullptr;
-		Node *run = last();
-		for (int i = 0; i < kLooks && run != first; i++, run = before(run))
+		FromLast turn = from_last();
+		for (int i = 0; i < kLooks && turn.run != first; i++, go_back(&turn))
 		{
+			Node *run = turn.run;
 			if (run->run.size > 1)
 				return shorten(run);
 			if (run->run.size == 1 && lone == nullptr)
@@ -401,7 +414,44 @@ private:
 		left == Lap::kNone ? lap_.end() : lap_.begin(priority, hand_of(priority));
 	}
 
-	int64_t before_; /* value of the hand before the last pop moved it */
+	/* Return the estimated number of groups on the circle, if the part of the circle with the ids from `first` to `last` has n groups. */
+	static uint32_t groups_on_circle(uint32_t n, int64_t first, int64_t last)
+	{
+		double ids = static_cast<double>(distance(first, last)) + 1;
+		return static_cast<uint32_t>(std::min(n * (0x1p64 / ids), 1e9));
+	}
+
+	/*
+	 * Return how many rows with a group a visit of group 0 may pass over. No index has only the rows without a group. So the visits
+	 * pass over about one row for each job that goes out, and find a job without a group at the latest when the jobs of other
+	 * groups before it have gone out.
+	 */
+	int32_t skips()
+	{
+		static constexpr int32_t kLeastSkips = 32;
+		return std::max(std::exchange(since_visit_, 0), kLeastSkips);
+	}
+
+	/*
+	 * Count the turn of a run as taken if it is the next: the visit of group 0 has passed over many rows of other groups, and found no
+	 * job without a group. The scan goes on when its turn comes again; that is at once if no other run has the same priority.
+	 */
+	void pass_turn(Node *run)
+	{
+		if (run == next() && lets_go(run))
+			hand(run->run.priority) = run->group;
+	}
+
+	static constexpr int32_t kSkipsMax = 1024;
+
+	int64_t before_;	  /* value of the hand before the last pop moved it */
+	int32_t since_visit_; /* number of pops since the last visit of group 0, at most kSkipsMax */
+	/*
+	 * Estimated number of groups on the circle: the last step has found groups_of_step_ groups on its part of the circle, and the
+	 * ids of groups are evenly distributed hashes. If the estimate is wrong, steps read more or fewer rows than memory has room for.
+	 */
+	uint32_t groups_;
+	uint32_t groups_of_step_;
 	Lap lap_;
 };
 

@@ -68,14 +68,10 @@ public:
 	template <typename Visit> void for_first_markers(Visit visit) const
 	{
 		static constexpr int kLooks = 64;
-		const Hint *next = set_.empty() ? nullptr : &set_.min();
-		for (int i = 0; i < kLooks && next != nullptr; i++)
-		{
-			Hint hint = *next;
+		set_.for_first(kLooks, [&](const Hint &hint) {
 			if (hint.marker)
-				visit(hint);
-			next = set_.first_after(hint);
-		}
+				visit(Hint(hint));
+		});
 	}
 
 	/* Return whether the group has a marker at exactly this key that no process is visiting. */

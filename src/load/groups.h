@@ -7,6 +7,7 @@
 #pragma once
 
 #include "load/refill.h"
+#include "rows/segment_set.h"
 
 namespace pgq {
 
@@ -14,10 +15,11 @@ class QueueHold;
 
 /*
  * visit_groups() visits the first markers. step_of_lap() reads the next groups of the lap. wait: if
- * another process holds the lock that is needed, wait for that process.
+ * another process holds the lock that is needed, wait for that process. Each takes a set of segments
+ * that are all closed; after kDone they are open, so that the caller can go on to read.
  */
-RefillResult visit_groups(const QueueRef &ref, bool wait);
-RefillResult step_of_lap(const QueueRef &ref, bool wait);
+RefillResult visit_groups(const QueueRef &ref, bool wait, SegmentSet &segments);
+RefillResult step_of_lap(const QueueRef &ref, bool wait, SegmentSet &segments);
 
 /* The most jobs of one group that a visit or a step hands to memory. */
 inline constexpr int kJobsOfGroupMax = 32;
@@ -41,6 +43,7 @@ struct GroupRows
 int pick_free_rows(QueueHold &hold, GroupRows *rows, int wanted);
 
 /* Find the head of a group among jobs with ids from `floor` on. Return false if segments are missing. */
-bool read_head_of(const QueueRef &ref, int64 group, int64 floor, GroupRows *rows);
+bool read_head_of(SegmentSet &segments, const QueueRef &ref, int64 group, int64 floor,
+				  GroupRows *rows);
 
 } // namespace pgq

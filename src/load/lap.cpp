@@ -16,6 +16,7 @@ namespace {
 struct Step
 {
 	QueueRef ref;
+	SegmentSet *segments;
 	LapStep lap;
 	bool fifo;
 	GroupScan scan;
@@ -63,7 +64,7 @@ read_first(Step &step)
 	scan.start = {step.lap.priority, PG_INT64_MIN, PG_INT64_MIN};
 	scan.due_line = step.scan.due_line;
 	scan.horizon = step.scan.horizon;
-	return read_rows(scan, step.ref.queue_id, kVisitsMax, &step.first);
+	return read_rows(*step.segments, scan, step.ref.queue_id, kVisitsMax, &step.first);
 }
 
 /*
@@ -89,18 +90,19 @@ static bool
 read_step(Step &step)
 {
 	stop_point("lap-scan");
-	int wanted = Min(step.lap.room, kJobsOfGroupMax);
 	step.scan.from = step.lap.from;
 	step.scan.to = step.lap.to;
-	if (!read_groups(step.scan, step.ref.queue_id, kVisitsMax, step.fifo ? 1 : wanted + kBeyond,
-					 &step.run) ||
+	step.scan.one_each = step.fifo;
+	int wanted = step.fifo ? 1 : Min(step.lap.room, kJobsOfGroupMax) + kBeyond;
+	if (!read_groups(*step.segments, step.scan, step.ref.queue_id, kVisitsMax, wanted, &step.run) ||
 		(!has_row_of_lap(step) && !read_first(step)))
 		return false;
 	for (int i = 0; i < step.run.n; i++)
 	{
 		RowsOfGroup &group = step.run.groups[i];
 		step.of[i] = {.rows = group.rows, .n = group.n, .next = group.next, .head = PG_INT64_MAX};
-		if (step.fifo && !read_head_of(step.ref, group.group, PG_INT64_MIN, &step.of[i]))
+		if (step.fifo &&
+			!read_head_of(*step.segments, step.ref, group.group, PG_INT64_MIN, &step.of[i]))
 			return false;
 	}
 	return true;
@@ -133,17 +135,20 @@ publish_step(Step &step)
 }
 
 RefillResult
-step_of_lap(const QueueRef &ref, bool wait)
+step_of_lap(const QueueRef &ref, bool wait, SegmentSet &segments)
 {
 	Step step{};
 	step.ref = ref;
+	step.segments = &segments;
 	if (!segments_known())
 		return RefillResult::kNotReady;
 	if (!lock_queue(ref.queue_id, QueueLock::kWindow, ExclusiveLock, wait))
 		return RefillResult::kElsewhere;
 	bool begun = begin_step(step);
 	bool complete = begun && read_step(step);
-	if (complete)
+	if (!complete)
+		segments.close();
+	else
 	{
 		stop_point("lap-publish");
 		publish_step(step);

@@ -30,7 +30,7 @@ struct WindowRefill
 	static Scan begin(Schedule &s)
 	{
 		Key start = s.begin_window_refill(wall_now());
-		return {start, s.due_line(), s.horizon(), 0, false};
+		return {start, s.due_line(), s.horizon(), 0, false, 0};
 	}
 	static void merge(Schedule &s, const Hint &row) { s.merge_window_row(row); }
 	static void finish(Schedule &s, const Hint *left_out)
@@ -217,7 +217,9 @@ refill(const QueueRef &ref, bool wait)
 		return need == Need::kNone ? RefillResult::kNotNeeded : RefillResult::kElsewhere;
 
 	stop_point(Kind::kScanPoint);
-	bool complete = read_rows(round.scan, ref.queue_id, round.most, &round.run);
+	SegmentSet segments(AccessShareLock);
+	bool complete = read_rows(segments, round.scan, ref.queue_id, round.most, &round.run);
+	segments.close();
 	if (complete)
 	{
 		stop_point(Kind::kPublishPoint);

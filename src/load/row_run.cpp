@@ -74,7 +74,7 @@ merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *s
 		if (group->n < most_rows)
 		{
 			group->rows[group->n++] = row;
-			scan.advance(next);
+			scan.one_each ? scan.skip_group(next) : scan.advance(next);
 			continue;
 		}
 		/* The group has enough rows: each stream skips the rest. group->next becomes the smallest key skipped. */
@@ -83,12 +83,14 @@ merge_groups(const GroupScan &scan, int most_groups, int most_rows, RowStream *s
 	}
 }
 
-/* Open a stream for each segment, call merge() to read the streams, and close them. Return false if segments are missing. */
+/*
+ * Open a stream for each segment, call merge() to read the streams, and close the streams. Return false if segments are
+ * missing.
+ */
 template <typename Scan, typename Merge>
 static bool
-read_segments(const Scan &scan, int32 queue_id, Merge merge)
+read_segments(SegmentSet &segments, const Scan &scan, int32 queue_id, Merge merge)
 {
-	SegmentSet segments(AccessShareLock);
 	const Tables &t = segments.open_all();
 	RowStream streams[kMaxSegments];
 	int n = 0;
@@ -105,7 +107,6 @@ read_segments(const Scan &scan, int32 queue_id, Merge merge)
 	merge(streams, n);
 	for (int i = 0; i < n; i++)
 		close_stream(&streams[i]);
-	segments.close();
 	/*
 	 * While waiting for a lock of a segment, the session can have received an invalidation that
 	 * says that an index is missing.
@@ -114,25 +115,26 @@ read_segments(const Scan &scan, int32 queue_id, Merge merge)
 }
 
 bool
-read_rows(const OrderScan &scan, int32 queue_id, int most, RowRun *run)
+read_rows(SegmentSet &segments, const OrderScan &scan, int32 queue_id, int most, RowRun *run)
 {
-	return read_segments(scan, queue_id, [&](RowStream *streams, int n) {
+	return read_segments(segments, scan, queue_id, [&](RowStream *streams, int n) {
 		merge_streams(scan, most, streams, n, run);
 	});
 }
 
 bool
-read_rows(const DelayedScan &scan, int32 queue_id, int most, RowRun *run)
+read_rows(SegmentSet &segments, const DelayedScan &scan, int32 queue_id, int most, RowRun *run)
 {
-	return read_segments(scan, queue_id, [&](RowStream *streams, int n) {
+	return read_segments(segments, scan, queue_id, [&](RowStream *streams, int n) {
 		merge_streams(scan, most, streams, n, run);
 	});
 }
 
 bool
-read_groups(const GroupScan &scan, int32 queue_id, int most_groups, int most_rows, GroupRun *run)
+read_groups(SegmentSet &segments, const GroupScan &scan, int32 queue_id, int most_groups,
+			int most_rows, GroupRun *run)
 {
-	return read_segments(scan, queue_id, [&](RowStream *streams, int n) {
+	return read_segments(segments, scan, queue_id, [&](RowStream *streams, int n) {
 		merge_groups(scan, most_groups, most_rows, streams, n, run);
 	});
 }

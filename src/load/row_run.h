@@ -16,11 +16,12 @@ struct RowRun
 };
 
 /*
- * Read at most `most` rows of the scan into *run. Returns false if segments or their indexes are
- * missing; *run then proves nothing about other rows.
+ * Read at most `most` rows of the scan into *run. Opens all segments, and leaves them open. Returns
+ * false if segments or their indexes are missing; *run then proves nothing about other rows.
  */
-bool read_rows(const OrderScan &scan, int32 queue_id, int most, RowRun *run);
-bool read_rows(const DelayedScan &scan, int32 queue_id, int most, RowRun *run);
+bool read_rows(SegmentSet &segments, const OrderScan &scan, int32 queue_id, int most, RowRun *run);
+bool read_rows(SegmentSet &segments, const DelayedScan &scan, int32 queue_id, int most,
+			   RowRun *run);
 
 /* The first rows of a group. */
 struct RowsOfGroup
@@ -28,7 +29,8 @@ struct RowsOfGroup
 	int64 group;
 	Hint *rows; /* in key order, at least one */
 	int n;
-	Key next; /* key of the first row of the group that is not in `rows`; +infinity: there is none */
+	/* key of the first row of the group that is not in `rows`; +infinity: there is none, or the scan has one_each */
+	Key next;
 };
 
 /* The first groups of a GroupScan. */
@@ -40,10 +42,10 @@ struct GroupRun
 };
 
 /*
- * Read at most most_groups groups of the scan, and at most most_rows rows of each. Returns false as
- * read_rows() does.
+ * Read at most most_groups groups of the scan, and at most most_rows rows of each. Opens segments
+ * and returns false as read_rows() does.
  */
-bool read_groups(const GroupScan &scan, int32 queue_id, int most_groups, int most_rows,
-				 GroupRun *run);
+bool read_groups(SegmentSet &segments, const GroupScan &scan, int32 queue_id, int most_groups,
+				 int most_rows, GroupRun *run);
 
 } // namespace pgq

@@ -9,7 +9,7 @@ open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queue_id,
 	stream->has_row = false;
 	stream->queue_id = queue_id;
 	stream->segment = static_cast<uint16>(number);
-	stream->opened = !segments.is_bare(number);
+	stream->opened = !segments.was_bare(number);
 	if (stream->opened)
 		open_index_lookup(&stream->lookup, segments.open(number), index, keys);
 }
@@ -146,7 +146,6 @@ OrderScan::is_due(const Hint &row) const
 void
 OrderScan::advance(RowStream *stream) const
 {
-	static constexpr int kMostSkipped = 1024;
 	stream->has_row = false;
 	for (int skipped = 0;;)
 	{
@@ -156,7 +155,7 @@ OrderScan::advance(RowStream *stream) const
 		if (found)
 		{
 			stream->priority = stream->row.key.priority;
-			bool skip = ungrouped && stream->row.group != 0 && ++skipped <= kMostSkipped;
+			bool skip = ungrouped && stream->row.group != 0 && ++skipped <= most_skipped;
 			stream->has_row = is_due(stream->row) && !skip;
 			if (stream->has_row)
 				return;

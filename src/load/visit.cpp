@@ -32,9 +32,8 @@ pick_free_rows(QueueHold &hold, GroupRows *rows, int wanted)
 }
 
 bool
-read_head_of(const QueueRef &ref, int64 group, int64 floor, GroupRows *rows)
+read_head_of(SegmentSet &segments, const QueueRef &ref, int64 group, int64 floor, GroupRows *rows)
 {
-	SegmentSet segments(AccessShareLock);
 	*rows = {.rows = static_cast<Hint *>(palloc(sizeof(Hint))),
 			 .n = 0,
 			 .next = Key::highest(),
@@ -44,7 +43,6 @@ read_head_of(const QueueRef &ref, int64 group, int64 floor, GroupRows *rows)
 		rows->n = 1;
 		rows->head = rows->rows[0].key.job_id;
 	}
-	segments.close();
 	return look_at_tables().has_segments;
 }
 
@@ -58,6 +56,7 @@ struct Visits
 	int n;
 	bool fifo;
 	OrderScan scan; /* used for one group after the other */
+	SegmentSet *segments;
 };
 
 } // namespace
@@ -92,8 +91,9 @@ read_limited(Visits &visits, const Visit &visit, GroupRows *rows)
 	visits.scan.start = visit.from;
 	visits.scan.group = visit.group;
 	visits.scan.ungrouped = visit.group == 0;
+	visits.scan.most_skipped = visit.skips;
 	int wanted = Min(visit.room, kJobsOfGroupMax) + kBeyond;
-	bool complete = read_rows(visits.scan, visits.ref.queue_id, wanted, &run);
+	bool complete = read_rows(*visits.segments, visits.scan, visits.ref.queue_id, wanted, &run);
 	*rows = {.rows = run.rows,
 			 .n = run.n,
 			 .next = run.more ? run.left_out.key : Key::highest(),
@@ -116,9 +116,9 @@ static bool
 visit_one(Visits &visits, const Visit &visit)
 {
 	GroupRows rows;
-	bool complete = visits.fifo && visit.group != 0
-						? read_head_of(visits.ref, visit.group, visit.floor, &rows)
-						: read_limited(visits, visit, &rows);
+	bool complete = visits.fifo && visit.group != 0 ? read_head_of(*visits.segments, visits.ref,
+																   visit.group, visit.floor, &rows)
+													: read_limited(visits, visit, &rows);
 	if (complete)
 	{
 		stop_point("visit-publish");
@@ -139,16 +139,19 @@ visit_all(Visits &visits)
 }
 
 RefillResult
-visit_groups(const QueueRef &ref, bool wait)
+visit_groups(const QueueRef &ref, bool wait, SegmentSet &segments)
 {
 	Visits visits{};
 	visits.ref = ref;
+	visits.segments = &segments;
 	if (!segments_known())
 		return RefillResult::kNotReady;
 	if (!lock_queue(ref.queue_id, QueueLock::kGroups, ExclusiveLock, wait))
 		return RefillResult::kElsewhere;
 	bool begun = begin_visits(visits);
 	bool complete = begun && visit_all(visits);
+	if (!complete)
+		segments.close();
 	/* Memory still has the markers of visits that were not made or not finished. */
 	abandon_refill();
 	unlock_queue(ref.queue_id, QueueLock::kGroups, ExclusiveLock);

@@ -39,6 +39,14 @@ public:
 	bool is_bare(int number);
 
 	/*
+	 * Return what is_bare() said when the first search asked this since the segments were opened. A
+	 * call to the kernel for each segment would take a large part of a search. A reader's searches
+	 * may miss only a row that was committed after the segments were opened, in a segment that was
+	 * bare: such a row counts as committed after all of these searches.
+	 */
+	bool was_bare(int number);
+
+	/*
 	 * Pin the page of that place; the caller releases the pin. Returns InvalidBuffer if the segment
 	 * does not exist, or does not have that page.
 	 */
@@ -77,6 +85,8 @@ private:
 	/* what the catalog says of the extension's tables, as read when a segment was last opened */
 	const Tables *tables_ = nullptr;
 	uint32 open_ = 0;					   /* the open segments, as bits */
+	uint32 asked_ = 0;					   /* the segments for which was_bare() was called */
+	uint32 bare_ = 0;					   /* what was_bare() has answered */
 	Relation relation_[kMaxSegments] = {}; /* by segment number */
 	/*
 	 * Known size of each segment, in blocks. While a segment is locked it can grow, but not shrink.

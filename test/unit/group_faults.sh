@@ -49,6 +49,7 @@ fault evicted-run-unknown turns.h 'lap_.lose(priority, group, hand_of(priority))
 walks=5 fault stale-step-taken lap.h 'return distance(read_from_, group) >= spoilt_;' 'return false;'
 fault filed-under-a-step-dropped lap.h '!(reading_ && in_arc(group)) && ' ''
 fault turn-before-lap lap.h '(priority == priority_ && ahead(group, hand))' 'priority == priority_'
+fault turn-passed-out-of-turn turns.h 'if (run == next() && lets_go(run))' 'if (true)'
 fault new-run-is-whole turns.h 'run->run.more = bound != Lap::kNone;' 'run->run.more = false;'
 fault head-known-for-ever heads.h 'slot->known = false;
 		slot->again = true;' ''

@@ -151,6 +151,14 @@ TEST_P(EveryOrder, JobsWithoutAGroup)
 	explore(
 		{.jobs = {{0}, {1, 1}, {0, 1}}, .rules = {rules()}, .passes = rules().rate > 0 ? 1 : 0});
 }
+TEST_P(EveryOrder, JobsWithoutAGroupBehindOthers)
+{
+	explore({.jobs = {{1}, {2}, {0}, {1, 1}, {0, 1}},
+			 .rules = {rules()},
+			 .leases = 1,
+			 .skips = 1,
+			 .crosses = false});
+}
 TEST_P(EveryOrder, Retries)
 {
 	explore({.jobs = {{1}, {1}},
@@ -227,6 +235,7 @@ random_plan(std::mt19937 &random, bool live)
 	plan.leases = 1 + pick(6);
 	plan.remembered = pick(4);
 	plan.batch = 1 + pick(4);
+	plan.skips = pick(3);
 	plan.passes = 12;
 	plan.retries = pick(2);
 	plan.undoes = pick(2);

@@ -51,10 +51,12 @@ struct Plan
 	int leases = 2;				   /* most leases at a time */
 	int remembered = 2;			   /* most entries of groups without a job in work */
 	int batch = 2;				   /* most rows of a refill, and most groups of a visit or step */
-	int64_t ticks = 0;			   /* latest time of the wall clock */
-	int64_t passes = 0;			   /* most advances of the monotonic clock, which rates use */
-	bool crosses = true;		   /* jobs are inserted in any order */
-	bool back = false;			   /* the wall clock may be set back */
+	int skips =
+		0; /* with fair, rows of other groups that a visit of group 0 passes over; 0: any number */
+	int64_t ticks = 0;	 /* latest time of the wall clock */
+	int64_t passes = 0;	 /* most advances of the monotonic clock, which rates use */
+	bool crosses = true; /* jobs are inserted in any order */
+	bool back = false;	 /* the wall clock may be set back */
 	bool retries = false;
 	bool undoes = false; /* claims may be rolled back */
 	bool prepares = false;
@@ -289,14 +291,36 @@ private:
 		return a.group == b.group ? a.key < b.key
 								  : pgq::distance(hand, a.group) < pgq::distance(hand, b.group);
 	}
-	/* Return the first of the jobs that may go out; NULL: there is none. */
+	/* Return the key from which on jobs without a group are unknown: a job of another group with the same priority may go before. */
+	Key unknown_from() const
+	{
+		Key unknown = Key::highest();
+		if (p.skips > 0 && rules().fair)
+			c.turns().for_each_run([&](int64_t group, int, const Key *from, bool, const Key &) {
+				if (group == 0 && from != nullptr)
+					unknown = *from;
+			});
+		return unknown;
+	}
+	/* Return the first of the jobs that may go out, except unknown jobs without a group; NULL: there is none. */
 	const Hint *best() const
 	{
 		const Hint *best = nullptr;
+		Key unknown = unknown_from();
 		for (int i = 0; i < jobs(); i++)
-			if (eligible(s.jobs[i]) && (best == nullptr || comes_before(s.jobs[i].row, *best)))
-				best = &s.jobs[i].row;
+			if (const Hint &row = s.jobs[i].row; eligible(s.jobs[i]) &&
+												 (row.group != 0 || row.key < unknown) &&
+												 (best == nullptr || comes_before(row, *best)))
+				best = &row;
 		return best;
+	}
+	/* Return whether a job that may go out has a higher priority. */
+	bool is_overtaking(int32_t priority) const
+	{
+		for (int i = 0; i < jobs(); i++)
+			if (eligible(s.jobs[i]) && s.jobs[i].row.key.priority > priority)
+				return true;
+		return false;
 	}
 	void note_missed(Job &j, const Hint &hint)
 	{
@@ -328,6 +352,7 @@ private:
 	void end(Job &j);
 	void begin_read(Reading::Kind kind);
 	void read_rows(const Key &from, int64_t group, size_t most, Reading::Rows &rows) const;
+	void pass_over(const Key &from, Reading::Rows &rows) const;
 	void read();
 	void publish();
 	void abandon();
@@ -359,6 +384,9 @@ World::pop()
 	Hint hint = c.pop();
 	Job &j = job_of(hint);
 	bool real = j.live && same(j.row, hint) && eligible(j);
+	if (p.strict && rules().rate == 0 && real && is_overtaking(hint.key.priority))
+		fail("job " + std::to_string(hint.key.job_id) +
+			 " goes out before one of a higher priority");
 	if (p.strict && rules().rate == 0 && real && first != nullptr && !same(hint, wanted) &&
 		comes_before(wanted, hint))
 		fail("job " + std::to_string(hint.key.job_id) + " goes out before " +
@@ -497,6 +525,24 @@ World::read_rows(const Key &from, int64_t group, size_t most, Reading::Rows &row
 	}
 }
 
+/* End the rows of a visit of group 0 at the row of another group that is one too many to pass over. */
+inline void
+World::pass_over(const Key &from, Reading::Rows &rows) const
+{
+	Reading::Rows all;
+	read_rows(from, -1, all.rows.size(), all);
+	int skipped = 0;
+	for (int i = 0; i < all.n; i++)
+	{
+		if (all.rows[i].group == 0 || ++skipped <= p.skips)
+			continue;
+		rows.next = std::min(rows.next, all.rows[i].key);
+		while (rows.n > 0 && !(rows.rows[rows.n - 1].key < rows.next))
+			rows.n--;
+		return;
+	}
+}
+
 inline void
 World::read()
 {
@@ -536,6 +582,8 @@ World::read()
 		if (!rules().in_order(visit.group))
 		{
 			read_rows(visit.from, visit.group, std::min(visit.room, 2) + 1, rows);
+			if (visit.group == 0 && rules().fair && p.skips > 0)
+				pass_over(visit.from, rows);
 			continue;
 		}
 		const Hint *head = head_of(visit.group, visit.floor);

@@ -1,0 +1,276 @@
+// Makes calls in a backend that runs under callgrind, which counts the instructions of each kind of call (counter.cpp). Prints
+// how many jobs each count is for. The environment variables of libpq say which server to use.
+//
+//   calls [TEXT]        the calls whose name begins with this text, or all
+#include "../../test/pq/pq.h"
+#include "../load/basics.h"
+#include <cstdio>
+#include <functional>
+
+static const char *const payload = R"({"a": 1, "b": "hello world", "c": [1, 2, 3, 4]})";
+static constexpr int batch = 500;
+// Jobs of the queues that are claimed from, several times as many as memory has room for.
+static constexpr int backlog = 15000;
+
+static pq::Link server;
+
+static pq::Result
+checked(pq::Result result)
+{
+	if (!result.is_good())
+		fail(result.error());
+	return result;
+}
+
+static void
+run(const std::string &sql)
+{
+	checked(server.run(sql));
+}
+
+static void
+connect()
+{
+	if (!server.open(""))
+		fail(server.error());
+}
+
+// A statement that is prepared at its first run, as drivers do.
+struct Prepared
+{
+	std::string sql;
+	bool is_known = false;
+
+	pq::Result operator()(const std::vector<const char *> &values = {})
+	{
+		const std::string name = std::to_string(reinterpret_cast<uintptr_t>(this));
+		if (!is_known)
+			checked(server.prepare(name, sql));
+		is_known = true;
+		if (!server.send_prepared(name, static_cast<int>(values.size()), values.data()))
+			fail(server.error());
+		pq::Result result = checked(server.next());
+		while (server.next())
+			;
+		return result;
+	}
+};
+
+// The jobs, or rows, that the last statement gave, as two arrays.
+struct Claimed
+{
+	std::string ids;
+	std::string leases;
+
+	explicit Claimed(const pq::Result &result = pq::Result(), int expected = 0)
+	{
+		if (result && result.size() != expected)
+			fail(std::to_string(expected) + " jobs expected");
+		std::string between = "{";
+		for (int i = 0; i < expected; i++, between = ",")
+		{
+			ids += between + result.text(i, 0);
+			leases += between + result.text(i, 1);
+		}
+		ids += "}";
+		leases += "}";
+	}
+};
+
+static std::string
+repeated(const std::string &begin, const std::string &part, const std::string &end)
+{
+	std::string all = begin;
+	for (int i = 0; i < batch; i++)
+		all += (i ? "," : "") + part;
+	return all + end;
+}
+
+static std::string
+quoted(std::string text)
+{
+	for (size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2)
+		text.insert(at, "\\");
+	return '"' + text + '"';
+}
+
+static Prepared claim{"SELECT job_id, lease, payload FROM pgq_claim($1)"};
+static Prepared ack{"SELECT pgq_ack($1, $2)"};
+static Prepared claim_many{"SELECT job_id, lease, payload FROM pgq_claim($1, 500)"};
+static Prepared ack_many{"SELECT count(*) FROM pgq_ack_many($1, $2)"};
+
+static void
+create_queue(const std::string &name, const std::string &options, const std::string &group)
+{
+	run("SELECT pgq_create_queue('" + name + "'" + options + ")");
+	run("SELECT count(pgq_enqueue('" + name + "', '" + payload + "', group_key => " + group +
+		")) FROM generate_series(1, " + std::to_string(backlog) + ") i");
+}
+
+static void
+claim_and_ack(const char *queue)
+{
+	pq::Result job = claim({queue});
+	if (job.size() != 1)
+		fail("there is no job");
+	std::string id = job.text(0, 0), lease = job.text(0, 1);
+	ack({id.c_str(), lease.c_str()});
+}
+
+// What is counted. Once: in a session of its own, without other calls before.
+struct Call
+{
+	const char *name;
+	int jobs; // of one call
+	std::function<void()> prepare;
+	std::function<void()> make;
+	bool once = false;
+};
+
+static std::vector<Call>
+all_calls()
+{
+	static Prepared select_1{"SELECT 1"};
+	static Prepared select_row{"SELECT id, id + 1, payload FROM bare WHERE id = $1"};
+	static Prepared delete_row{"DELETE FROM bare WHERE id = $1"};
+	static Prepared delete_rows{
+		"DELETE FROM bare WHERE id = ANY ($1::bigint[]) RETURNING id, id + 1, payload"};
+	static Prepared insert_row{"INSERT INTO bare (payload) VALUES ($1)"};
+	static Prepared insert_rows{"INSERT INTO bare (payload) SELECT unnest($1::jsonb[])"};
+	static Prepared enqueue{"SELECT pgq_enqueue('put', $1)"};
+	static Prepared enqueue_many{"SELECT count(*) FROM pgq_enqueue_many('put', $1)"};
+	static Prepared ack_claim{"SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, 'one')"};
+	static Prepared ack_claim_many{
+		"SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, 'many', 500)"};
+	static const std::string many_jobs =
+		repeated("[", std::string("{\"payload\": ") + payload + "}", "]");
+	static const std::string many_rows = repeated("{", quoted(payload), "}");
+	static long row = 0;
+	static Claimed held;
+
+	const auto nothing = [] {};
+	const auto fill_rows = [] {
+		run("TRUNCATE bare RESTART IDENTITY");
+		run("INSERT INTO bare (payload) SELECT '" + std::string(payload) +
+			"' FROM generate_series(1, 15000)");
+		run("VACUUM bare");
+		row = 0;
+	};
+	const auto next_row = [] { return std::to_string(++row); };
+	const auto queue = [](const char *name, const char *options, const char *group) {
+		return [=] { create_queue(name, options, group); };
+	};
+	const auto pair = [](const char *name) { return [=] { claim_and_ack(name); }; };
+	const char *tens = "'g' || i % 1500";
+	const char *busy = "CASE WHEN i <= 10000 THEN 'busy' ELSE 'g' || i % 500 END";
+
+	return {
+		{"SELECT 1", 1, nothing, [] { select_1(); }},
+		{"SELECT 1 + DELETE of a row", 1, fill_rows,
+		 [=] {
+			 std::string id = next_row();
+			 select_1();
+			 delete_row({id.c_str()});
+		 }},
+		{"SELECT + DELETE of a row", 1, fill_rows,
+		 [=] {
+			 std::string id = next_row();
+			 select_row({id.c_str()});
+			 delete_row({id.c_str()});
+		 }},
+		{"claim + ack", 1, queue("pair", "", "NULL"), pair("pair")},
+		{"ack_claim", 1,
+		 [] {
+			 create_queue("one", "", "NULL");
+			 held = Claimed(claim({"one"}), 1);
+		 },
+		 [] {
+			 held = Claimed(ack_claim({held.ids.c_str(), held.leases.c_str()}), 1);
+		 }},
+		{"DELETE ... RETURNING of 500 rows", batch, fill_rows,
+		 [=] {
+			 std::string ids;
+			 for (int i = 0; i < batch; i++)
+				 ids += (i ? "," : "{") + next_row();
+			 delete_rows({(ids + "}").c_str()});
+		 }},
+		{"claim + ack_many of 500", batch,
+		 [] {
+			 for (const char *name : {"batch_1", "batch_2"})
+				 create_queue(name, "", "NULL");
+		 },
+		 [] {
+			 static int calls = 0;
+			 const Claimed jobs(claim_many({++calls % 2 ? "batch_1" : "batch_2"}), batch);
+			 ack_many({jobs.ids.c_str(), jobs.leases.c_str()});
+		 }},
+		{"ack_claim of 500", batch,
+		 [] {
+			 create_queue("many", "", "NULL");
+			 held = Claimed(claim_many({"many"}), batch);
+		 },
+		 [] {
+			 held = Claimed(ack_claim_many({held.ids.c_str(), held.leases.c_str()}), batch);
+		 }},
+		{"INSERT of a row", 1, nothing, [] { insert_row({payload}); }},
+		{"enqueue", 1, [] { run("SELECT pgq_create_queue('put')"); }, [] { enqueue({payload}); }},
+		{"INSERT of 500 rows", batch, nothing, [] { insert_rows({many_rows.c_str()}); }},
+		{"enqueue_many of 500", batch, nothing, [] { enqueue_many({many_jobs.c_str()}); }},
+		{"claim + ack, group_concurrency", 1,
+		 queue("concurrency", ", group_concurrency => 1", tens), pair("concurrency")},
+		{"claim + ack, group_concurrency, a group waits", 1,
+		 [=] {
+			 create_queue("concurrency_busy", ", group_concurrency => 1", busy);
+			 claim({"concurrency_busy"});
+		 },
+		 pair("concurrency_busy")},
+		{"claim + ack, group_rate_limit", 1, queue("rate", ", group_rate_limit => 1000000", tens),
+		 pair("rate")},
+		{"claim + ack, fifo", 1, queue("fifo", ", fifo => true", tens), pair("fifo")},
+		{"claim + ack, fifo, a group waits", 1,
+		 [=] {
+			 create_queue("fifo_busy", ", fifo => true", busy);
+			 claim({"fifo_busy"});
+		 },
+		 pair("fifo_busy")},
+		{"claim + ack, fair", 1, queue("fair", ", fair => true", tens), pair("fair")},
+		{"claim + ack, fair, a large group", 1, queue("fair_busy", ", fair => true", busy),
+		 pair("fair_busy")},
+		{"claim + ack, fair, fifo", 1, queue("fair_fifo", ", fair => true, fifo => true", tens),
+		 pair("fair_fifo")},
+		{"first claim + ack of a session", 1,
+		 [] {
+			 connect();
+			 claim.is_known = ack.is_known = false;
+		 },
+		 pair("pair"), true},
+	};
+}
+
+static void
+count(const Call &call)
+{
+	// The first calls fill caches.
+	const int before = call.once ? 0 : call.jobs > 1 ? 4 : 1000;
+	const int counted = call.once ? 1 : call.jobs > 1 ? 20 : 1000;
+
+	call.prepare();
+	for (int i = 0; i < before; i++)
+		call.make();
+	run("SELECT count_from_now()");
+	for (int i = 0; i < counted; i++)
+		call.make();
+	run(std::string("SELECT write_count('") + call.name + "')");
+	printf("%s\t%d\n", call.name, counted * call.jobs);
+	fflush(stdout);
+}
+
+int
+main(int argc, char **argv)
+{
+	connect();
+	run("CREATE TABLE bare (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload jsonb)");
+	for (const Call &call : all_calls())
+		if (argc < 2 || std::string(call.name).find(argv[1]) == 0)
+			count(call);
+}
