@@ -4,7 +4,7 @@
 SCRIPTED = setup quickstart check check-all check-unit check-model check-conventions check-runner check-odr check-clients check-monitoring \
            check-failover check-shards check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
            check-pg_upgrade check-packages ci-push ci-full ci-nightly torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny \
-           format drill deb dist
+           bench-instructions check-instructions format drill deb dist
 
 ifneq ($(filter $(SCRIPTED),$(MAKECMDGOALS)),)
 
@@ -42,8 +42,13 @@ $(filter-out check-all,$(filter check-%,$(SCRIPTED))): check-%: $(if $(PG_CONFIG
 bench:
 	bench/run.sh full $(T)
 
-$(filter bench-%,$(SCRIPTED)): bench-%:
+$(filter-out bench-instructions,$(filter bench-%,$(SCRIPTED))): bench-%:
 	bench/run.sh $* $(T)
+
+# Counts the instructions of calls. Writes the counts to bench/instructions.tsv and docs/benchmarks.md; with T='claim + ack', only
+# compares those of some calls with the stored ones, as check-instructions does for all.
+bench-instructions:
+	bench/instructions.sh $(or $(T),baseline)
 
 # Tests on a server with assertions and a library with sanitizers. A part: make strict ARGS='tap crash'.
 strict:

@@ -3,7 +3,7 @@ package Results;
 use strict;
 use warnings;
 use parent 'Exporter';
-our @EXPORT = qw(read_results %rounds %cases %machine median value ratio grouped rate fixed case_name table);
+our @EXPORT = qw(read_results %rounds %cases %machine median value ratio grouped rate fixed case_name table instructions_section);
 
 # ---- results: workload, case, side, metric: a value for each round ----
 
@@ -72,6 +72,25 @@ sub table
 {
 	my ($head, @rows) = @_;
 	return join '', map { '| ' . join(' | ', @$_) . " |\n" } $head, [ '---', ('--:') x (@$head - 1) ], @rows;
+}
+
+# ---- instructions of calls, counted by bench/instructions.sh ----
+
+# Return the section of docs/benchmarks.md, made from bench/instructions.tsv.
+sub instructions_section
+{
+	my $file = shift;
+	open my $in, '<', $file or die "$file: $!";
+	my (undef, @versions) = split /\t/, <$in> =~ s/\n//r;
+	my @rows = map { chomp; [ split /\t/, $_, -1 ] } <$in>;
+	return <<'MD' . table([ 'thousand instructions for a job', map { "PostgreSQL $_" } @versions ], @rows);
+## Instructions
+
+Made by `bench/instructions.sh baseline`. The table shows how many thousand instructions a backend needs for a job, without those of the kernel. They are counted by callgrind in a backend in a steady state, which has made such calls before; so they hardly depend on the machine. The client sends prepared statements, and each call is a transaction. The queues have more jobs than memory has room for. Rows without pgq_ext are for comparison: what queues without an extension need at least. The queues with rules for groups have 1,500 groups of ten jobs, unless it says that a group waits or is large: then two thirds of the jobs are of one group.
+
+CI fails if a call needs over 3 % more than the table says.
+
+MD
 }
 
 1;

@@ -1,33 +1,33 @@
 #!/bin/bash
-# Counts the instructions of calls, with callgrind, in a backend in a steady state. The counts of two runs differ by less than 1 %,
-# whatever else the machine does; instructions of the kernel are not in them.
+# Counts the instructions of calls, with callgrind, in a backend in a steady state. The counts of two runs differ by about 1 %,
+# whatever else the machine does. Instructions of the kernel are not counted.
 #
-#   bench/instructions.sh [CALL]      prints thousands of instructions for a job, beside the baseline; CALL: only the calls whose
-#                                     names begin with it. Fails if a call takes over 3 % more than the baseline
-#   bench/instructions.sh baseline    also writes bench/instructions.tsv, the baseline, for PostgreSQL 15
+#   bench/instructions.sh [CALL]      prints thousands of instructions for a job, beside the baseline. CALL: only calls whose names
+#                                     begin with it. Fails if a call takes over 3 % more than the baseline
+#   bench/instructions.sh baseline    writes what it has counted to bench/instructions.tsv, the baseline, and to docs/benchmarks.md
 #
-#   PG=19       count on that version, without a baseline
-#   KEEP=DIR    keep what callgrind wrote, for callgrind_annotate
+#   PG=19       counts on that version
+#   KEEP=DIR    keeps the files of callgrind, for callgrind_annotate
 set -uo pipefail
 arguments=("$@")
-what=${1:-}
+call=${1:-}
 [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && KEEP=$(realpath -- "$KEEP"); } || exit
 cd "$(dirname "$0")/.." || exit
-script/setup.sh valgrind || exit
+script/setup_instructions.sh || exit
 . script/version.sh
 elsewhere bench/instructions.sh "${arguments[@]}"
 . script/private_server.sh
 . bench/server.sh
 pgmq=''
-[ -n "$what" ] && [ "$what" != baseline ] || what=''
 baseline=bench/instructions.tsv
+version=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
 trap 'stop_servers "$work"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 build
-g++ -std=c++20 -O2 -fPIC -shared -I"$("$pg_config" --includedir-server)" -o "$work/counter.so" bench/instructions/counter.cpp 2>"$work/counter.log" ||
-	die 'the counter cannot be built'
+g++ -std=c++20 -O2 -fPIC -shared -I"$("$pg_config" --includedir-server)" -o "$work/counter.so" bench/instructions/counter.cpp \
+	2>"$work/counter.log" || die 'the counter cannot be built'
 counts=${KEEP:-$work/counts}
 mkdir -p "$counts"
 [ ${#as_user[@]} -eq 0 ] || chown "$unprivileged" "$counts"
@@ -36,32 +36,33 @@ mkdir -p "$counts"
 printf '%s\n' 'autovacuum = off' 'checkpoint_timeout = 1d' >>"$work/data/postgresql.conf"
 (cd "$work" && exec "${as_user[@]}" valgrind -q --tool=callgrind --trace-children=yes --instr-atstart=no \
 	--callgrind-out-file="$counts/out.%p" "$(command -v postgres)" -D data) >"$work/server.log" 2>&1 &
-for ((i = 0; i < 300; i++)); do
-	! pg_isready -q || break
+until pg_isready -q; do
+	kill -0 $! 2>/dev/null || die 'the server does not start'
 	sleep 1
 done
 sql -c 'CREATE EXTENSION pgq_ext' || die 'the extension cannot be created'
 for function in 'count_from_now()' 'write_count(text)'; do
 	sql -c "CREATE FUNCTION $function RETURNS void STRICT LANGUAGE c AS '$work/counter.so'" || die 'no counter'
 done
-build/bench/calls ${what:+"$what"} >"$work/calls" || die 'a call failed'
+[ "$call" != baseline ] || call=''
+build/bench/calls "$call" >"$work/calls" || die 'a call failed'
 
-# The first line says which call the file is for; the line "summary:" is what was counted.
+# In a file of callgrind, the line "desc: Trigger:" says for which call it is, and "summary:" is the count.
 awk -F '\t' '
 	FILENAME ~ /calls$/ { jobs[$1] = $2; order[++n] = $1; next }
-	FILENAME ~ /tsv$/ { base[$1] = $2; next }
 	sub(/^desc: Trigger: Client Request: /, "") { call = $0 }
 	sub(/^summary: /, "") && call != "" { k[call] = $1 / jobs[call] / 1000; call = "" }
-	END {
-		for (i = 1; i <= n; i++)
-			printf "%s\t%.1f\t%s\n", order[i], k[order[i]], base[order[i]]
-	}' "$work/calls" "$baseline" "$counts"/out.*.* >"$work/counted"
-awk -F '\t' '
-	BEGIN { printf "%-50s %9s %9s\n", "thousand instructions for a job", "", "baseline" }
+	END { for (i = 1; i <= n; i++) printf "%s\t%.1f\n", order[i], k[order[i]] }' "$work/calls" "$counts"/out.*.* >"$work/counted"
+if [ "${1:-}" = baseline ]; then
+	bench/instructions.pl "$version" "$work/counted" || exit
+fi
+awk -F '\t' -v version="$version" '
+	FILENAME ~ /tsv$/ && FNR == 1 { for (i = 2; i <= NF; i++) if ($i == version) column = i; next }
+	FILENAME ~ /tsv$/ { base[$1] = column ? $column : ""; next }
+	FNR == 1 { printf "%-50s %9s %9s\n", "thousand instructions for a job", "", "baseline" }
 	{
-		grown = $3 != "" && $2 > 1.03 * $3
+		grown = base[$1] != "" && $2 > 1.03 * base[$1]
 		failed = failed || grown
-		printf "%-50s %9.1f %9s%s\n", $1, $2, $3, grown ? "  more than 3 % above" : ""
+		printf "%-50s %9.1f %9s%s\n", $1, $2, base[$1], grown ? "  over 3 % more" : ""
 	}
-	END { exit failed }' "$work/counted"
-status=$?
+	END { exit failed }' "$baseline" "$work/counted"

@@ -462,3 +462,4 @@ for my $section (@sections)
 	print $make->(), "\n";
 	print "![$title](benchmarks/$workload.svg)\n\n" if defined $docs && -e "$plots/$workload.svg";
 }
+print instructions_section("$FindBin::Bin/instructions.tsv") if defined $docs;

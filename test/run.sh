@@ -3,7 +3,8 @@
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
 #   test/run.sh quick             what "make check" runs: some of the suites, and a part of "model", "tap" and "torture"
-#   test/run.sh SUITE             one of: unit model conventions runner odr clients monitoring failover shards regress before isolation tiny tap pgtap torture,
+#   test/run.sh SUITE             one of: unit model conventions runner odr clients monitoring failover shards instructions regress before isolation tiny
+#                                 tap pgtap torture,
 #                                 or packages or pg_upgrade, which "every suite" leaves out
 #   test/run.sh SUITE TEST...     only tests whose name contains TEST
 #   test/run.sh strict            regress and isolation: what CI runs by test/strict.sh
@@ -26,7 +27,7 @@ pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 . test/left_running.sh
 
-# Suites that start no server run with the usual build only. clients, monitoring, failover and shards run with PostgreSQL
+# Suites that start no server run with the usual build only. clients, monitoring, failover, shards and instructions run with PostgreSQL
 # 15, and so with the servers and drivers of Debian 12; of clients, the tests with pgbouncer also run with PostgreSQL 17,
 # and those of Debian 13. pg_upgrade installs packages of another release, so it runs in a root only.
 suites=(regress before isolation tiny tap pgtap torture)
@@ -42,7 +43,7 @@ case ${1:-} in
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions runner)
 			[ "$pg" -ne 15 ] || [ -n "$quick" ] || beside+=(odr)
-			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards "${suites[@]}")
+			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards instructions "${suites[@]}")
 		fi
 		[ -z "$quick" ] || suites=(regress isolation tap pgtap torture) ;;
 	servers | servers-[1-9]/[1-9])
@@ -50,7 +51,7 @@ case ${1:-} in
 		[ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
 	once)
 		beside=(unit model conventions runner odr)
-		suites=(clients monitoring failover shards) ;;
+		suites=(clients monitoring failover shards instructions) ;;
 	strict) suites=(regress isolation) ;;
 	sql) suites=(regress isolation pgtap) ;;
 	*) suites=("$1") ;;
@@ -191,6 +192,15 @@ run_odr()
 		cat "$out"
 		suite_result 0 1
 	fi
+}
+
+# Compares the instructions of each call with the stored count.
+run_instructions()
+{
+	local out=$work/instructions.out
+	bench/instructions.sh "${selected[@]}" >"$out" 2>&1
+	cat "$out"
+	suite_result "$(grep -cE ' [0-9.]+ +[0-9.]+$' "$out")" "$(grep -c ' over 3 % more$' "$out")"
 }
 
 run_conventions()

@@ -350,11 +350,8 @@ private:
 		window_.for_first_markers([&](const Hint &marker) {
 			if (n < most && !pass_full(marker))
 			{
-				visits[n++] = {.group = marker.group,
-							   .from = marker.key,
-							   .floor = 0,
-							   .room = INT32_MAX,
-							   .skips = 0};
+				visits[n++] = {
+					.group = marker.group, .from = marker.key, .floor = 0, .room = INT32_MAX};
 				window_.begin_visit(marker);
 			}
 		});

@@ -13,8 +13,6 @@
 
 #include "core/runs.h"
 
-#include <utility>
-
 namespace pgq {
 
 class Turns : public Runs
@@ -30,7 +28,6 @@ public:
 	{
 		reset_hands();
 		lap_ = {};
-		since_visit_ = kSkipsMax;
 		groups_ = groups_of_step_ = 0;
 		clear();
 	}
@@ -135,7 +132,6 @@ public:
 		Hint hint = first->hint;
 		before_ = hand_of(hint.key.priority);
 		hand(hint.key.priority) = hint.group;
-		since_visit_ = std::min(since_visit_ + 1, kSkipsMax);
 		remove_job(run, first);
 		order(run);
 		return hint;
@@ -163,11 +159,8 @@ public:
 				if (fifo && run->group != 0)
 					remove_jobs(run);
 				begin_visit(run->run, n);
-				visits[n++] = {.group = run->group,
-							   .from = run->run.from,
-							   .floor = 0,
-							   .room = quota(),
-							   .skips = run->group == 0 ? skips() : 0};
+				visits[n++] = {
+					.group = run->group, .from = run->run.from, .floor = 0, .room = quota()};
 			}
 			run = next_after(run->run.priority, run->group);
 		}
@@ -422,17 +415,6 @@ private:
 	}
 
 	/*
-	 * Return how many rows with a group a visit of group 0 may pass over. No index has only the rows without a group. So the visits
-	 * pass over about one row for each job that goes out, and find a job without a group at the latest when the jobs of other
-	 * groups before it have gone out.
-	 */
-	int32_t skips()
-	{
-		static constexpr int32_t kLeastSkips = 32;
-		return std::max(std::exchange(since_visit_, 0), kLeastSkips);
-	}
-
-	/*
 	 * Count the turn of a run as taken if it is the next: the visit of group 0 has passed over many rows of other groups, and found no
 	 * job without a group. The scan goes on when its turn comes again; that is at once if no other run has the same priority.
 	 */
@@ -442,10 +424,7 @@ private:
 			hand(run->run.priority) = run->group;
 	}
 
-	static constexpr int32_t kSkipsMax = 1024;
-
-	int64_t before_;	  /* value of the hand before the last pop moved it */
-	int32_t since_visit_; /* number of pops since the last visit of group 0, at most kSkipsMax */
+	int64_t before_; /* value of the hand before the last pop moved it */
 	/*
 	 * Estimated number of groups on the circle: the last step has found groups_of_step_ groups on its part of the circle, and the
 	 * ids of groups are evenly distributed hashes. If the estimate is wrong, steps read more or fewer rows than memory has room for.

@@ -30,7 +30,7 @@ struct WindowRefill
 	static Scan begin(Schedule &s)
 	{
 		Key start = s.begin_window_refill(wall_now());
-		return {start, s.due_line(), s.horizon(), 0, false, 0};
+		return {start, s.due_line(), s.horizon(), 0, false};
 	}
 	static void merge(Schedule &s, const Hint &row) { s.merge_window_row(row); }
 	static void finish(Schedule &s, const Hint *left_out)

@@ -146,6 +146,7 @@ OrderScan::is_due(const Hint &row) const
 void
 OrderScan::advance(RowStream *stream) const
 {
+	static constexpr int kMostSkipped = 1024;
 	stream->has_row = false;
 	for (int skipped = 0;;)
 	{
@@ -155,7 +156,7 @@ OrderScan::advance(RowStream *stream) const
 		if (found)
 		{
 			stream->priority = stream->row.key.priority;
-			bool skip = ungrouped && stream->row.group != 0 && ++skipped <= most_skipped;
+			bool skip = ungrouped && stream->row.group != 0 && ++skipped <= kMostSkipped;
 			stream->has_row = is_due(stream->row) && !skip;
 			if (stream->has_row)
 				return;

@@ -57,11 +57,10 @@ struct OrderScan
 	int64 horizon; /* upper bound of the run_at of rows that are not delayed (is_delayed()) */
 	int64 group;   /* 0: rows of all groups */
 	/*
-	 * The scan is for rows without a group. advance() skips at most most_skipped rows with a group, and
+	 * The scan is for rows without a group. advance() skips a bounded number of rows with a group, and
 	 * then returns such a row: the caller ends the scan, and begins the next scan at that row.
 	 */
 	bool ungrouped;
-	int most_skipped;
 
 	IndexName index() const { return group == 0 ? kByOrder : kByGroup; }
 	int keys() const { return group == 0 ? 3 : 4; }

@@ -91,7 +91,6 @@ read_limited(Visits &visits, const Visit &visit, GroupRows *rows)
 	visits.scan.start = visit.from;
 	visits.scan.group = visit.group;
 	visits.scan.ungrouped = visit.group == 0;
-	visits.scan.most_skipped = visit.skips;
 	int wanted = Min(visit.room, kJobsOfGroupMax) + kBeyond;
 	bool complete = read_rows(*visits.segments, visits.scan, visits.ref.queue_id, wanted, &run);
 	*rows = {.rows = run.rows,

@@ -1,0 +1,3 @@
+#!/bin/bash
+# Installs what counts instructions (bench/instructions.sh).
+cd "$(dirname "$0")/.." && script/setup.sh valgrind
