@@ -39,12 +39,13 @@ public:
 	bool is_bare(int number);
 
 	/*
-	 * Return what is_bare() said when the first search asked this since the segments were opened. A
-	 * call to the kernel for each segment would take a large part of a search. A reader's searches
-	 * may miss only a row that was committed after the segments were opened, in a segment that was
-	 * bare: such a row counts as committed after all of these searches.
+	 * Return what is_bare() said when it was first asked since the segments were opened, or since
+	 * look_again(). Asking the kernel for each search would take a large part of the search. So a
+	 * search may miss a row that was committed after that: the caller begins with look_again() if
+	 * such a row matters.
 	 */
 	bool was_bare(int number);
+	void look_again() { asked_ = bare_ = 0; }
 
 	/*
 	 * Pin the page of that place; the caller releases the pin. Returns InvalidBuffer if the segment
