@@ -49,16 +49,24 @@ give(Claim *claim, const Round &round, const JobRow &row, const Ready &ready)
 	PG_END_TRY();
 }
 
+/* In a queue with fifo, return whether it is unknown if the job is the head of its group. */
+static bool
+may_be_behind(const Round &round, const Candidate &popped)
+{
+	return round.options.fifo && popped.hint.group != 0 && popped.from < popped.hint.key.job_id;
+}
+
 /*
- * Return the segments, as bits, that contain the rows of the popped hints from `from` on. In a
- * queue with fifo return all segments, since any segment may contain an earlier job of a group.
+ * Return the segments, as bits, that verify() reads for the popped hints from `from` on: those that
+ * contain the rows, or all segments if one of the jobs may be behind an earlier job of its group.
  */
 static uint32
 needed(const Round &round, int from)
 {
-	uint32 numbers = round.options.fifo ? kEverySegment : 0;
+	uint32 numbers = 0;
 	for (int i = from; i < round.n; i++)
-		numbers |= segment_bit(round.popped[i].hint.place);
+		numbers |= may_be_behind(round, round.popped[i]) ? kEverySegment
+														 : segment_bit(round.popped[i].hint.place);
 	return numbers;
 }
 
@@ -78,8 +86,7 @@ static bool
 is_behind(SegmentSet &segments, const Round &round, const Candidate &popped)
 {
 	Hint head;
-	return round.options.fifo && popped.hint.group != 0 && popped.fits(round.ref) &&
-		   popped.from < popped.hint.key.job_id &&
+	return may_be_behind(round, popped) && popped.fits(round.ref) &&
 		   find_head(segments, round.ref.queue_id, popped.hint.group, popped.from,
 					 popped.hint.key.job_id, &head);
 }

@@ -242,6 +242,7 @@ protected:
 	/* Insert a ready row. Return false if the row has to wait: its group has no room, or the row is behind the known head. */
 	bool insert_ready(const Hint &hint)
 	{
+		turns_.note_ready(hint.key.priority);
 		if (rules().count() && (groups_.drop(hint) || hides(hint)))
 			return false;
 		keep(hint);

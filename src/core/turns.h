@@ -46,6 +46,13 @@ public:
 
 	/* ---- jobs ---- */
 
+	/* Note that there is a ready job of this priority, in memory or not. */
+	void note_ready(int32_t priority)
+	{
+		top_ = std::max(top_, priority);
+		met_ = std::max(met_, priority);
+	}
+
 	/* Insert a ready job, unless a marker, the lap or (fifo) another job covers it. in_order: only the group's head goes out. */
 	void insert(const Hint &hint, bool in_order)
 	{
@@ -77,12 +84,14 @@ public:
 	bool is_marked(int64_t group, const Key &from) const
 	{
 		Node *run = find(group);
-		return run != nullptr && run->run.more && !(from < run->run.from) && run->run.visit == 0;
+		return run != nullptr && run->run.more && !(below_top(from) < run->run.from) &&
+			   run->run.visit == 0;
 	}
 
 	/* Put a marker: memory may lack rows of the group from this key on. */
-	void mark(int64_t group, const Key &from)
+	void mark(int64_t group, const Key &wanted)
 	{
+		Key from = below_top(wanted);
 		Node *run = find(group);
 		int64_t bound = group == 0 ? Lap::kNone : lap_.bound(group);
 		if (run == nullptr && bound != Lap::kNone)
@@ -205,6 +214,7 @@ public:
 		LapStep step = lap_.begin_step();
 		step.room = std::min(quota(), std::max<int32_t>(quota_of(groups_) - 1, 1));
 		groups_of_step_ = 0;
+		met_ = INT32_MIN;
 		return step;
 	}
 
@@ -216,6 +226,8 @@ public:
 	{
 		if (step->lap != lap_.serial())
 			return false;
+		if (step->priority >= top_)
+			top_ = std::max(met_, static_cast<int32_t>(std::max<int64_t>(highest, INT32_MIN)));
 		highest = std::max(highest, lap_.left());
 		if (lap_.spoilt() || highest >= lap_.priority())
 			return true;
@@ -297,6 +309,9 @@ public:
 	}
 
 private:
+	/* Return the first key from this one on that a ready row may have. */
+	Key below_top(const Key &from) const { return std::max(from, first_of_priority(top_)); }
+
 	static Key first_of_priority(int64_t priority)
 	{
 		return {static_cast<int32_t>(priority), INT64_MIN, INT64_MIN};
@@ -316,6 +331,7 @@ private:
 	void clear(const Key &ungrouped)
 	{
 		Runs::clear();
+		top_ = INT32_MAX;
 		lap_.begin(INT32_MAX, hand_of(INT32_MAX));
 		mark(0, ungrouped);
 	}
@@ -407,7 +423,7 @@ private:
 		left == Lap::kNone ? lap_.end() : lap_.begin(priority, hand_of(priority));
 	}
 
-	/* Return the estimated number of groups on the circle, if the part of the circle with the ids from `first` to `last` has n groups. */
+	/* Return the estimated number of groups on the circle if its part from the id `first` to `last` has n groups. */
 	static uint32_t groups_on_circle(uint32_t n, int64_t first, int64_t last)
 	{
 		double ids = static_cast<double>(distance(first, last)) + 1;
@@ -425,6 +441,13 @@ private:
 	}
 
 	int64_t before_; /* value of the hand before the last pop moved it */
+	/*
+	 * Upper bound of the priorities of ready jobs, also of those that memory lacks. In a queue with fifo, the end of a job makes a
+	 * process look for the next job of the group. Its priority is unknown, so the marker gets this bound: with the highest possible
+	 * priority, it would come before all jobs.
+	 */
+	int32_t top_;
+	int32_t met_; /* highest priority that was passed to note_ready() since the step began */
 	/*
 	 * Estimated number of groups on the circle: the last step has found groups_of_step_ groups on its part of the circle, and the
 	 * ids of groups are evenly distributed hashes. If the estimate is wrong, steps read more or fewer rows than memory has room for.
