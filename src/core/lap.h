@@ -40,6 +40,14 @@ before(int64_t group)
 	return static_cast<int64_t>(static_cast<uint64_t>(group) - 1);
 }
 
+/* Return the estimated number of groups on the circle if its part from the id `first` to `last` has n groups. */
+inline uint32_t
+groups_on_circle(uint32_t n, int64_t first, int64_t last)
+{
+	double ids = static_cast<double>(distance(first, last)) + 1;
+	return static_cast<uint32_t>(std::min(n * (0x1p64 / ids), 1e9));
+}
+
 /* A step of a lap: the groups that a process is to read, in the order of their ids. */
 struct LapStep
 {

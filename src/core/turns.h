@@ -423,17 +423,7 @@ private:
 		left == Lap::kNone ? lap_.end() : lap_.begin(priority, hand_of(priority));
 	}
 
-	/* Return the estimated number of groups on the circle if its part from the id `first` to `last` has n groups. */
-	static uint32_t groups_on_circle(uint32_t n, int64_t first, int64_t last)
-	{
-		double ids = static_cast<double>(distance(first, last)) + 1;
-		return static_cast<uint32_t>(std::min(n * (0x1p64 / ids), 1e9));
-	}
-
-	/*
-	 * Count the turn of a run as taken if it is the next: the visit of group 0 has passed over many rows of other groups, and found no
-	 * job without a group. The scan goes on when its turn comes again; that is at once if no other run has the same priority.
-	 */
+	/* End the turn of the run of group 0, if it is the next run: the visit has passed over many rows, and found no job. */
 	void pass_turn(Node *run)
 	{
 		if (run == next() && lets_go(run))

@@ -199,6 +199,17 @@ segments_known()
 	return tables().has_segments;
 }
 
+/* Return false if segments are missing. */
+template <typename Kind>
+static bool
+read(Round<Kind> &round)
+{
+	SegmentSet segments(AccessShareLock);
+	bool complete = read_rows(segments, round.scan, round.ref.queue_id, round.most, &round.run);
+	segments.close();
+	return complete;
+}
+
 /*
  * Steps: begin, which marks the refill as under way, so that no other refill starts, and notes the
  * place of the cursor; read rows with no lock of the queue held; publish the rows in several short
@@ -217,9 +228,7 @@ refill(const QueueRef &ref, bool wait)
 		return need == Need::kNone ? RefillResult::kNotNeeded : RefillResult::kElsewhere;
 
 	stop_point(Kind::kScanPoint);
-	SegmentSet segments(AccessShareLock);
-	bool complete = read_rows(segments, round.scan, ref.queue_id, round.most, &round.run);
-	segments.close();
+	bool complete = read(round);
 	if (complete)
 	{
 		stop_point(Kind::kPublishPoint);
