@@ -286,11 +286,13 @@ make_template()
 	[ -e "$work/template" ] || run env -u LC_ALL initdb -D "$work/template" -A trust -N >/dev/null
 }
 
-# one_server FILE: succeeds for a TAP test that "make check" runs: it has one server, does not fill segments, and
-# starts no program that needs a driver. Counts the calls that make a server; PgqTest.pm refuses a second one.
-one_server()
+# is_quick FILE: succeeds for a TAP test that "make check" runs: it has one server, does not fill segments, starts no program that
+# needs a driver, and does not say that it is long (about 35 s of processor time or more). Counts the calls that make a server;
+# PgqTest.pm refuses a second one.
+is_quick()
 {
-	[ "$(grep -cE '\b(\w+_node|Cluster->new)\(' "$1")" -le 1 ] && ! grep -qE '^use RotationTest;|/usr/bin/python3' "$1"
+	! grep -q '^# Long: ' "$1" &&
+		[ "$(grep -cE '\b(\w+_node|Cluster->new)\(' "$1")" -le 1 ] && ! grep -qE '^use RotationTest;|/usr/bin/python3' "$1"
 }
 
 # prove_all FOLDER N FILE...: runs the files, N at a time, since they mostly wait
@@ -324,9 +326,9 @@ run_tap()
 	if [ -n "$quick" ]; then
 		files=()
 		for file in "${all[@]}"; do
-			! one_server "$file" || files+=("$file")
+			! is_quick "$file" || files+=("$file")
 		done
-		echo "${#files[@]} of ${#all[@]} files, those with one server"
+		echo "${#files[@]} of ${#all[@]} files, short ones with one server"
 	fi
 	if [ -n "$share" ]; then
 		local first=${share:1:1} step=${share:3:1} i

@@ -1,7 +1,7 @@
 /*
- * pgq_check, which compares shared memory with the rows of the tables, and counts in shared memory
- * with the entries that they count. Also the function behind the view capacity, which shows how
- * full shared memory is.
+ * pgq_check, which compares shared memory with the rows of the tables, and each counter of shared
+ * memory with the number of entries that are there. Also the function behind the view capacity,
+ * which shows how full shared memory is.
  */
 #include "api/args.h"
 #include "api/result_rows.h"

@@ -96,9 +96,9 @@ number_of_segment(const char *name, RingName ring)
 }
 
 /*
- * Set *segment for the table `heap`: check its name and columns, and look for the indexes of the
- * ring, for muted triggers, and for indexes that users have added. Returns false if an index of the
- * ring is missing (a restore creates indexes after the data).
+ * Set *segment for the table `heap`: check its name and columns, and look for the ring's indexes,
+ * for triggers of the extension that are switched off, and for indexes that users have added.
+ * Returns false if an index of the ring is missing (a restore creates indexes after the data).
  */
 static bool
 find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)

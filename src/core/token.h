@@ -128,8 +128,8 @@ mixed_with(const TokenKey &key, uint32_t database)
 }
 
 /*
- * drawn() and undrawn() return the word that stores a prefix as the last prefix in an atomic.
- * drawn() sets the lowest bit of the word, which says that a token with this prefix exists.
+ * The last prefix is stored in one atomic word, together with a flag in the lowest bit: there is a
+ * token with this prefix. drawn() returns the word with the flag, undrawn() the word without it.
  */
 constexpr uint64_t
 drawn(int64_t prefix)

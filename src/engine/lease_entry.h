@@ -21,8 +21,8 @@ inline constexpr int kHoldersMax =
 
 /*
  * How often SQL has deleted or moved the row of a job, minus how often SQL has inserted the row
- * again. here: the row in the queue of the lease. at_all: the row in any queue. The numbers are
- * small, since ids are unique in each segment.
+ * again. here: the row in the queue of the lease. at_all: the row in any queue. int8 is enough:
+ * ids are unique in each segment, so a job has at most one row in each segment.
  */
 struct RowsGone
 {

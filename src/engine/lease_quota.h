@@ -60,7 +60,10 @@ static_assert(std::is_trivially_copyable_v<LeaseQuota> && std::is_standard_layou
 
 void init_lease_quota(LeaseQuota *share);
 
-/* Number of leases, beyond max_leases, that are reserved for leases taken only to end them. */
+/*
+ * Number of leases in addition to max_leases. They are kept for leases that are taken only for a
+ * moment: to move a row, to end an expired job, and for a late ack.
+ */
 inline constexpr int kReserve = 64;
 
 /* Sizes, computed from the settings alone. */

@@ -257,8 +257,9 @@ for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
 }
 
 /*
- * Count the rows that have no entry in memory, except deleted rows (is_gone): one transaction can
- * leave many deleted rows of a slot, for which one entry is enough.
+ * Count the rows that need a new entry in memory. Rows that an open transaction has inserted and
+ * deleted (is_gone) do not count: a slot can have many of them, and they need at most one entry
+ * together. So the number can be too small; then file_all() returns false.
  */
 static int
 count_unknown(const FoundLocks &locks)

@@ -80,8 +80,9 @@ note_due(const QueueRef &ref, Oid incarnation, TimestampTz run_at, int64 rows)
 	int64 second = DueSeconds::second_of(run_at);
 	DueEffect *same = find_due(ref, second);
 	/*
-	 * Make sure that the queue has a CountEffect: the field `recount` is part of it, and
-	 * Effects::empty() does not look at Effects::dues.
+	 * The queue needs a CountEffect for two reasons: the field `recount` is part of it; and
+	 * Effects::empty() looks at the CountEffects but not at Effects::dues, so without it a
+	 * transaction with only dues would count as one without effects.
 	 */
 	CountEffect *effect = effect_of(ref, incarnation);
 	if (same != nullptr)

@@ -27,7 +27,7 @@ sub seconds_since { return monotonic() - $_[0] }
 	};
 }
 
-# Checks that a test which test/run.sh (one_server) takes for one with a single server starts no second one.
+# Checks that a test which test/run.sh (is_quick) takes for one with a single server starts no second one.
 if ($ENV{PGQ_ONE_SERVER})
 {
 	no warnings 'redefine';

@@ -1,5 +1,6 @@
 # pg_dump and pg_restore in every form: the restored queue equals the dumped queue, and is served, even during the
 # restore.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
 # An administrator runs VACUUM FULL, CLUSTER, REINDEX, TRUNCATE, DROP EXTENSION, DROP and RENAME DATABASE while jobs
 # are in work. Nothing crashes, no deleted job is handed out, and each error names its cause.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

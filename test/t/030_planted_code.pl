@@ -1,5 +1,6 @@
 # Code that other roles have planted in triggers, indexes and rules of the tables never runs with more rights than its
 # author has, whichever role uses the queue.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

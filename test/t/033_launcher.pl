@@ -1,5 +1,6 @@
 # When schedulers are started, and when they are not: no scheduler for a database that needs none, no crash loop, and
 # no log line without a cause.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,6 +1,7 @@
 # An ack with a lease from before a restart is checked: only the lease that the job was handed out with is accepted,
 # whichever session asks first, and however full the tables in memory are. Test 010 has the cases in which the ack is
 # too late.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

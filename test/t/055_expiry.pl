@@ -1,4 +1,5 @@
 # Jobs that expire, because no claim took them before their expires_in was over.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

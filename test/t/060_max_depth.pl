@@ -1,5 +1,6 @@
 # The live jobs of a queue are never more than its max_depth, whatever other sessions do at the same time, and all of
 # that room can be used.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

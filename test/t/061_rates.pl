@@ -1,5 +1,6 @@
 # In no time span of one rate_period are more jobs of a queue handed out than its rate_limit, and a job that the rate
 # allows is not left waiting.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

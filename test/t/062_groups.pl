@@ -1,5 +1,6 @@
 # The jobs of a group in work are never more than group_concurrency. With fifo, the jobs of a group are handed out one
 # after the other, in the order of their enqueue. Other groups go on at the same time, and no job is forgotten.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

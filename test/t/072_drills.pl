@@ -1,5 +1,6 @@
 # Drills: each drill reports success on a healthy server, and failure on a server with the fault that the drill has to
 # find.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

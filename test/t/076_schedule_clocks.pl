@@ -1,5 +1,6 @@
 # Schedules and the clock: a clock that was just set fires no schedule, no tick comes twice or before its time, and
 # between two ticks the scheduler does not read the schedules, however many there are.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;

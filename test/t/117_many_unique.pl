@@ -1,5 +1,6 @@
 # One transaction meets by unique keys, changes or cancels more waiting jobs than there are leases: the transaction
 # succeeds, takes at most its part of the leases, and until it ends no claim gets one of these jobs.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,6 +1,7 @@
 # The memory of an incarnation of the extension is freed when the incarnation is certain to be gone: not by a check
 # that comes too early, not after a rollback of the drop, and not while a transaction that creates or drops the
 # incarnation is open.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -245,7 +245,10 @@ bool any_lock_in_doubt();
 /* Return how many more locks the database can have. */
 int room_for_locks(const Database *db);
 
-/* Return the number of entries that all databases together use beyond their own parts. */
+/*
+ * Return how many entries of locks and runs all databases together use beyond their own parts, and
+ * the highest such number since the server's start.
+ */
 Quota common_locks();
 
 int64 lock_bytes(); /* Return about how many bytes one more lock costs. */
