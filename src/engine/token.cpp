@@ -62,8 +62,9 @@ draw_lock_token(const Database *db)
 		token = Max(last + 1, static_cast<uint64>(token_of(prefix, 0)));
 	while (!pg_atomic_compare_exchange_u64(&shared->last_lock_token, &last, token));
 	/*
-	 * The new token may be ahead of the clock, if the clock was set. Raise the last prefix to the
-	 * prefix of the token: the marks of all databases are kept ahead of the last prefix.
+	 * If the clock was set back, the new token may be ahead of the clock. A new token mark is
+	 * computed from the clock or from the last prefix, whichever is greater. So raise the last
+	 * prefix to that of the token: otherwise a later mark could be below the token.
 	 */
 	raise_last(undrawn(prefix_of(static_cast<int64>(token))));
 	return static_cast<int64>(token);

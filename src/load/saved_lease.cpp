@@ -270,7 +270,10 @@ write_leases(Relation rel, const SavedLease *leases, int n, int64 mark)
 	MemoryContextDelete(scratch);
 }
 
-/* Write the items that copy(items, most) returns to the table, one row for each item. */
+/*
+ * Write a row into the table for each item that copy(items, most) gives: copy() stores at most
+ * `most` items in `items`, and returns their number.
+ */
 template <typename Item, typename Copy>
 static void
 write_copies(Relation rel, int64 mark, int most, Copy copy)

@@ -38,8 +38,9 @@ enum class TruncatedBy : uint8
 };
 
 /*
- * Truncate the segment after inspect_segment() has returned kNone. may_have_rows: live rows past
- * their time may be left in the segment.
+ * Truncate the segment after inspect_segment() has returned kNone. may_have_rows: the inspection
+ * has counted rows that are past their time as dead, so such rows may be left. Then the segment gets
+ * new files, and is not cut in place.
  */
 TruncatedBy truncate_segment(const Segment &segment, bool may_have_rows);
 

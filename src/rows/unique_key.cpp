@@ -167,8 +167,9 @@ find_keyed_jobs(SegmentSet &segments, const UniqueKey &key, KeyedJob **jobs)
 			if (!segments.is_bare(segment.number))
 				look_in_segment(segments, segment, key, &found);
 		/*
-		 * A row may have moved to a segment that was already searched. Repeat until two passes in a
-		 * row have the same sum of traces.
+		 * A row may have moved to a segment that this pass had searched before. A move leaves a dead
+		 * version, whose trace (trace_of()) is added to found.moved. So repeat until two passes in a
+		 * row have the same sum: then no row was moved between them.
 		 */
 		if (found.moved == before)
 			break;

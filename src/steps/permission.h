@@ -19,7 +19,8 @@ bool locate_permitted(SegmentSet &segments, const Place &place, int64 job_id, Pe
 
 /*
  * Return whether the caller has the right for `permission` on the queue of a job whose row another
- * transaction is writing. Returns true also if the row is not found. Does not wait.
+ * transaction is writing. Returns true also if the row is not found, for example because it is
+ * being moved: the caller checks the right again when it has found the row. Does not wait.
  */
 bool may_at_busy(SegmentSet &segments, int64 job_id, Permission permission);
 

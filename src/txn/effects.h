@@ -141,9 +141,10 @@ enum class RowMove : uint8
 };
 
 /*
- * At commit, adjust the number of missing rows in the lease of the job (Lease::rows_gone). If no
- * queue has a row of the job any more, the lease ends. note_all_rows_gone() does this for all jobs
- * of the database, after a TRUNCATE.
+ * Note what an SQL statement has done to the row of a job. At commit, Lease::rows_gone of the job's
+ * lease is adjusted: how often SQL has deleted or moved the row, minus how often SQL has inserted
+ * the row again. If no queue has a row of the job any more, the lease ends. note_all_rows_gone()
+ * does this for all jobs of the database, after a TRUNCATE.
  */
 void note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move);
 void note_all_rows_gone(const Database *db);

@@ -239,7 +239,10 @@ int lock_blockers(int procno, int *procnos, int most);
 
 /* ---- queries ---- */
 
-/* Return whether the outcome of a prepared transaction decides about any entry. */
+/*
+ * Return whether a prepared transaction has changed the entry of a lock or run, in any database, so
+ * that its end decides which state the entry keeps.
+ */
 bool any_lock_in_doubt();
 
 /* Return how many more locks the database can have. */
