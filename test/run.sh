@@ -287,7 +287,7 @@ make_template()
 }
 
 # is_quick FILE: succeeds for a TAP test that "make check" runs: it has one server, does not fill segments, starts no program that
-# needs a driver, and does not say that it is long (about 35 s of processor time or more). Counts the calls that make a server;
+# needs a driver, and does not say that it is long (about 25 s of processor time or more). Counts the calls that make a server;
 # PgqTest.pm refuses a second one.
 is_quick()
 {

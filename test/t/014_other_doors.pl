@@ -1,5 +1,6 @@
 # Rows that do not come through the functions of the extension: INSERT, COPY, UPDATE and DELETE by the owner, with
 # values that no function would write; triggers switched off; rows of pgq_ext.queue.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
 # A busy group with very many jobs before the jobs of all other groups, and very many groups, with very little memory
 # for ready jobs.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
 # Job ids that contain the number of their shard: pgq_set_shard, and that new ids keep that number after dumps,
 # restores and other changes of the database.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
 # SQL deletes the row of a job in work: the slot and the group of the job are free as soon as the delete is committed,
 # and not before.
+# Long: left out of "make check".
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
