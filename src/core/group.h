@@ -72,8 +72,6 @@ struct Visit
 	Key from;	   /* first key to read; the key of the marker */
 	int64_t floor; /* fifo: job_id from which on the head is looked for */
 	int32_t room;  /* upper bound of the number of rows that are wanted */
-	int32_t
-		skips; /* group 0: upper bound of the number of rows of other groups that are passed over */
 };
 
 } // namespace pgq

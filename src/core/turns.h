@@ -331,7 +331,7 @@ private:
 	void clear(const Key &ungrouped)
 	{
 		Runs::clear();
-		top_ = INT32_MAX;
+		top_ = met_ = INT32_MAX;
 		lap_.begin(INT32_MAX, hand_of(INT32_MAX));
 		mark(0, ungrouped);
 	}

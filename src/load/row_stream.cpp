@@ -9,7 +9,7 @@ open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queue_id,
 	stream->has_row = false;
 	stream->queue_id = queue_id;
 	stream->segment = static_cast<uint16>(number);
-	stream->opened = !segments.was_bare(number);
+	stream->opened = !segments.is_bare(number);
 	if (stream->opened)
 		open_index_lookup(&stream->lookup, segments.open(number), index, keys);
 }

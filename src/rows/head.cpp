@@ -64,7 +64,7 @@ find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 b
 	bool found = false;
 	for (const Segment &segment : t.segments(kJobRing))
 	{
-		if (segments.was_bare(segment.number))
+		if (segments.is_bare(segment.number))
 			continue;
 		IndexLookup lookup;
 		Hint first;

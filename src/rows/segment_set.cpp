@@ -88,18 +88,6 @@ SegmentSet::is_bare(int number)
 	return rel != nullptr && RelationGetNumberOfBlocks(rel) == 0;
 }
 
-bool
-SegmentSet::was_bare(int number)
-{
-	uint32 bit = 1U << number;
-	if ((asked_ & bit) == 0)
-	{
-		asked_ |= bit;
-		bare_ |= is_bare(number) ? bit : 0;
-	}
-	return (bare_ & bit) != 0;
-}
-
 void
 SegmentSet::unpin()
 {
@@ -156,7 +144,7 @@ SegmentSet::close_with(LOCKMODE mode)
 			table_close(relation, mode);
 		relation = nullptr;
 	}
-	open_ = asked_ = bare_ = 0;
+	open_ = 0;
 	/* Forget the known sizes: a segment can shrink when it is not locked. */
 	memset(blocks_, 0, sizeof(blocks_));
 }

@@ -39,15 +39,6 @@ public:
 	bool is_bare(int number);
 
 	/*
-	 * Return what is_bare() said when it was first asked since the segments were opened, or since
-	 * look_again(). Asking the kernel for each search would take a large part of the search. So a
-	 * search may miss a row that was committed after that: the caller begins with look_again() if
-	 * such a row matters.
-	 */
-	bool was_bare(int number);
-	void look_again() { asked_ = bare_ = 0; }
-
-	/*
 	 * Pin the page of that place; the caller releases the pin. Returns InvalidBuffer if the segment
 	 * does not exist, or does not have that page.
 	 */
@@ -86,8 +77,6 @@ private:
 	/* what the catalog says of the extension's tables, as read when a segment was last opened */
 	const Tables *tables_ = nullptr;
 	uint32 open_ = 0;					   /* the open segments, as bits */
-	uint32 asked_ = 0;					   /* the segments for which was_bare() was called */
-	uint32 bare_ = 0;					   /* what was_bare() has answered */
 	Relation relation_[kMaxSegments] = {}; /* by segment number */
 	/*
 	 * Known size of each segment, in blocks. While a segment is locked it can grow, but not shrink.

@@ -52,7 +52,7 @@ struct Plan
 	int remembered = 2;			   /* most entries of groups without a job in work */
 	int batch = 2;				   /* most rows of a refill, and most groups of a visit or step */
 	int skips =
-		0; /* with fair, rows of other groups that a visit of group 0 passes over; 0: any number */
+		0; /* with fair, rows with a group that a visit of group 0 passes over; 0: any number */
 	int64_t ticks = 0;	 /* latest time of the wall clock */
 	int64_t passes = 0;	 /* most advances of the monotonic clock, which rates use */
 	bool crosses = true; /* jobs are inserted in any order */
