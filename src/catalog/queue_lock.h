@@ -27,8 +27,8 @@ enum class QueueLock : uint16
 	kName,
 	kSegments, /* with queue_id 0; exclusive, to the end: creating the segments */
 	/*
-	 * with queue_id 0, to the end; exclusive: moving records to another segment; share: dropping a
-	 * queue, which deletes records
+	 * with queue_id 0; exclusive, to the end: moving records to another segment; share, to the end:
+	 * dropping a queue, which deletes records; share, for a statement: changing records
 	 */
 	kMoves,
 };

@@ -1,6 +1,7 @@
 #include "jobs/dead_letter.h"
 
 #include "catalog/owner_sql.h"
+#include "catalog/queue_lock.h"
 #include "catalog/values.h"
 #include "engine/token.h"
 #include "enqueue/enqueue.h"
@@ -94,6 +95,23 @@ find_permitted(int64 job_id, Permission permission, DeadLetter *letter)
 	return found && may(permission, letter->queue_id);
 }
 
+/*
+ * Run a statement that changes records as the owner. Returns the number of its rows. First wait for
+ * a move of records by the scheduler (ring/records.cpp), and let none begin before the statement
+ * has ended: a statement that finds a row which is being moved raises 40001. Once changed, the rows
+ * are locked by this transaction, and moves skip them.
+ */
+template <size_t n>
+static uint64
+change_records(const char *sql, const SpiArgument (&arguments)[n])
+{
+	uint64 changed = 0;
+	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
+	as_owner([&] { changed = spi_execute(sql, arguments); });
+	unlock_queue(0, QueueLock::kMoves, ShareLock);
+	return changed;
+}
+
 bool
 delete_dead_letter(int64 job_id)
 {
@@ -102,9 +120,7 @@ delete_dead_letter(int64 job_id)
 		return false;
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(job_id), false},
 									 {INT4OID, Int32GetDatum(letter.queue_id), false}};
-	bool found = false;
-	as_owner([&] { found = spi_execute(kDelete, arguments) > 0; });
-	return found;
+	return change_records(kDelete, arguments) > 0;
 }
 
 bool
@@ -119,9 +135,7 @@ explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error)
 		{TEXTOID, error, !has_error},
 		{INT4OID, Int32GetDatum(letter.queue_id), false},
 	};
-	bool found = false;
-	as_owner([&] { found = spi_execute(kExplain, arguments) > 0; });
-	return found;
+	return change_records(kExplain, arguments) > 0;
 }
 
 void
@@ -133,7 +147,7 @@ explain_attempt(int64 job_id, int64 token, bool has_error, Datum error, const ch
 		{TEXTOID, error, !has_error},
 		{TEXTOID, death != nullptr ? CStringGetTextDatum(death) : Datum{0}, death == nullptr},
 	};
-	as_owner([&] { (void) spi_execute(kExplainAttempt, arguments); });
+	(void) change_records(kExplainAttempt, arguments);
 }
 
 static SpiArgument
@@ -183,8 +197,7 @@ revive_dead_letter(int64 job_id, Datum delay)
 		{BOOLOID, BoolGetDatum(due > now), false},
 		{INT4OID, Int32GetDatum(letter.queue_id), false},
 	};
-	bool found = false;
-	as_owner([&] { found = spi_execute(kRevive, arguments) > 0; });
+	bool found = change_records(kRevive, arguments) > 0;
 	if (found && letter.limited && letter.queue_id == ref.queue_id)
 		enter_revived(ref, 1);
 	return found;
@@ -201,10 +214,9 @@ redrive(const char *queue, int64 most)
 		fence(),
 		{INT8OID, Int64GetDatum(most), most < 0},
 	};
-	uint64 revived = 0;
-	as_owner([&] { revived = spi_execute(kRedrive, arguments); });
-	enter_revived(ref, static_cast<int64>(revived));
-	return static_cast<int64>(revived);
+	auto revived = static_cast<int64>(change_records(kRedrive, arguments));
+	enter_revived(ref, revived);
+	return revived;
 }
 
 } // namespace pgq

@@ -224,11 +224,13 @@ held_back_ok('a dump that has not locked it yet', sub { q{SET application_name =
 
 # ---- while a dead letter is moved ----
 
-# The scheduler has moved what is kept, and does not commit.
+# The scheduler has moved what is kept, and does not commit. $more: called when jobs have died.
 sub being_moved_dead
 {
+	my ($more) = @_;
 	my $n = fresh_dead();
 	die_in('kept', 3);
+	$more->() if $more;
 	my $gate = stop_scheduler_at($node, 'rotation-dead-moved');
 	close_dead($n);
 	my $pid = scheduler_stands($node);
@@ -250,6 +252,37 @@ sub being_moved_dead
 	wait_until_truncated($node, $n, $before);
 	is(dead('kept'), '3', '... they are all there');
 	sql('DELETE FROM pgq_ext.dead_job');
+}
+
+# The functions wait for the end of the move, and then find the dead letters at their new place.
+create_queue($node, 'lost', 'max_attempts => 1');
+{
+	my $lost; # job and lease
+	my ($n, $gate) = being_moved_dead(sub {
+		my $loser = session($node);
+		die_in('hour', 2);
+		sql(q{SELECT pgq_enqueue('lost', '1')});
+		ask($loser, 'BEGIN');
+		$lost = join ', ', split /\|/, ask($loser, q{SELECT job_id, lease FROM pgq_claim('lost', wait => '60 s')});
+		ask($loser, 'ROLLBACK');
+		end_session($loser);
+		wait_for($node, q{count(*) = 1 FROM pgq_ext.dead_job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'lost'});
+	});
+	my ($retried, $cancelled) = split /\n/, sql("SELECT job_id $kept AND queue = 'hour'");
+	my @calls = (
+		[ q{pgq_redrive('kept')},         '3' ],
+		[ "pgq_retry($retried)",          't' ],
+		[ "pgq_cancel($cancelled)",       'dead' ],
+		[ "pgq_fail($lost, 'why')",       'dead' ]);
+	my @sessions = map { session($node) } @calls;
+	send_and_block($node, $sessions[$_], "SELECT $calls[$_][0]") for 0 .. $#calls;
+	let_go($node, $gate);
+	is_deeply([ reply($sessions[$_]) ], [ $calls[$_][1], '' ], "$calls[$_][0] waits until the dead letter has been moved") for 0 .. $#calls;
+	is(sql(q{SELECT count(*) FROM pg_locks WHERE classid = 'pgq_ext.queue'::regclass AND objsubid = 10}), '0', '... and keeps no lock');
+	is(sql(q{SELECT queue || ' ' || last_error FROM pgq_ext.dead_job JOIN pgq_ext.queue USING (queue_id)}), 'lost why', '... what is left is the lost job, with its error');
+	is(sql(q{SELECT string_agg(DISTINCT queue || ' ' || ready, ', ') FROM pgq_ext.queue_status WHERE queue IN ('kept', 'hour')}), 'hour 1, kept 3', '... the others are ready');
+	end_session($_) for @sessions;
+	sql(q{DELETE FROM pgq_ext.dead_job; DELETE FROM pgq_ext.job});
 }
 
 {
