@@ -127,7 +127,7 @@ durations()
 	sed -nE -e 's/^(test|ok [0-9]+|not ok [0-9]+|   ) +[-+. ]*([a-z_0-9]+) .* ([0-9]+) ms$/\3 \2/p' \
 		-e 's/^\[[0-9:]*\] test\/[a-z]*\/([^ ]*)\.pl .* ([0-9]+) ms .*/\2 \1/p' \
 		-e 's/^ok (.*): .* ([0-9]+) ms$/\2 \1/p' \
-		-e 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]*) .* ([0-9]+)\.([0-9][0-9]) sec.*/\2\30 \1/p' |
+		-e 's/^\[       OK \] (.*) \(([0-9]+) ms\)$/\2 \1/p' |
 		awk -v suite="$suite" '{ ms = $1; sub(/^[0-9]+ /, ""); printf "%10.1f s  %s: %s\n", ms / 1000, suite, $0 }' >>"$work/durations"
 }
 
@@ -144,23 +144,34 @@ matching()
 	done
 }
 
+# Runs the unit tests and the explorers of the models side by side, one process each. A process that breaks off counts as a failure.
 run_unit()
 {
-	local out=$work/unit.out filter=()
+	local out=$work/unit.out program programs=(unit explore) processes=() ok=0 not_ok=0 status broken filter='*'
 	compgen -G 'test/unit/*.cpp' >/dev/null || return 0
-	[ -z "$quick" ] || filter=(-E Explore) # every state of a model
-	[ ${#selected[@]} -eq 0 ] || filter=(-R "$(IFS='|'; echo "${selected[*]}")")
+	[ -z "$quick" ] || filter='-*Explore*' # every state of a model
+	[ ${#selected[@]} -eq 0 ] || filter=$(printf '*%s*:' "${selected[@]}")
 	if ! cmake_build all >"$out" 2>&1; then
 		tail -n 60 "$out"
 		suite_result 0 1
 		return
 	fi
-	ctest --test-dir build/unit --output-on-failure --timeout "$hang" "${filter[@]}" >"$out" 2>&1 || cat "$out"
-	durations <"$out"
-	# Example: 90% tests passed, 1 tests failed out of 10
-	# shellcheck disable=SC2046
-	suite_result $(awk '/tests passed, .* failed out of/ { p = $NF - $4; f = $4; seen = 1 }
-		END { print p + 0, seen ? f : 1 }' "$out")
+	for program in "${programs[@]}"; do
+		test/watch.pl "$hang" '' "build/unit/$program" --gtest_filter="$filter" >"$out.$program" 2>&1 &
+		processes+=($!)
+	done
+	for program in "${programs[@]}"; do
+		wait "${processes[0]}"
+		status=$?
+		processes=("${processes[@]:1}")
+		broken=$(grep -cE '^\[  FAILED  \] .* \([0-9]+ ms\)$' "$out.$program")
+		[ "$status" -eq 0 ] || [ "$broken" -gt 0 ] || broken=1
+		[ "$broken" -eq 0 ] || grep -vE '^\[( RUN      |       OK )\]' "$out.$program"
+		ok=$((ok + $(grep -cE '^\[       OK \] .* \([0-9]+ ms\)$' "$out.$program")))
+		not_ok=$((not_ok + broken))
+		durations <"$out.$program"
+	done
+	suite_result "$ok" "$not_ok"
 }
 
 # Explores every interleaving of the models of the protocol, and of those without one of its rules.

@@ -3,7 +3,7 @@
 #
 #   test/model/run.sh DIR           in DIR, which is created
 #   test/model/run.sh DIR NAME...   only runs whose name contains NAME
-#   test/model/run.sh --quick DIR   without the long runs
+#   test/model/run.sh --quick DIR   without the long runs, and with one run with a fault of each model
 #
 # Prints "ok NAME: ..." or "not ok NAME: ..." for each run. A run must find no error in any state. A run with
 # FAULT_... leaves out a rule: then spin must find the error that the rule prevents.
@@ -255,8 +255,14 @@ if [ "$1" = check ]; then
 	exit
 fi
 
-without='^$'
-[ "$1" != --quick ] || { without=' long$'; shift; }
+# quick_runs: leaves out of the runs on the standard input the long ones, and all but one with a fault of each model
+quick_runs()
+{
+	awk '/ long$/ || (/ FAULT_/ && faults[$1]++) { next } { print }'
+}
+
+chosen='cat'
+[ "$1" != --quick ] || { chosen=quick_runs; shift; }
 mkdir -p "$1" || exit
-runs | grep -v -- "$without" | if [ $# -gt 1 ]; then grep -F "$(printf '%s\n' "${@:2}")"; else cat; fi |
+runs | $chosen | if [ $# -gt 1 ]; then grep -F "$(printf '%s\n' "${@:2}")"; else cat; fi |
 	xargs -P 2 -I{} sh -c 'exec "$0" check "$1" $2' "$models/run.sh" "$1" {}
