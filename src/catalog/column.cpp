@@ -109,9 +109,12 @@ complain_null(TupleDesc desc, int column)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the tables of pgq_ext differ from what the pgq_ext library expects"),
-			 errdetail("Column \"%s\" must not be NULL.", name_of(desc, column)),
-			 errhint("Restore the values that were overwritten, and the constraint NOT NULL.")));
+			 errmsg("column \"%s\" of a table in schema \"pgq_ext\" contains a null value",
+					name_of(desc, column)),
+			 errdetail("The NOT NULL constraint of this column was dropped."),
+			 errhint("Look for a table of this schema in which a column of this name has no NOT "
+					 "NULL constraint. Restore the values of the rows in which the column is null, "
+					 "and then the constraint.")));
 }
 
 } // namespace pgq

@@ -65,10 +65,13 @@ wait_for_standby(XLogRecPtr lsn)
 {
 	with_interrupts_held([&] { SyncRepWaitForLSN(lsn, false); });
 	if (!is_replicated(lsn, synchronous_commit))
-		ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED),
-						errmsg("canceling statement that waits for the synchronous standby"),
-						errdetail("The standby has not confirmed the sequence of lease tokens. "
-								  "Nothing was claimed.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("canceling statement while waiting for synchronous replication"),
+				 errdetail("No confirmation of the new value of sequence \"pgq_ext.token_mark\" "
+						   "has arrived. This call has taken no job, lock or permit."),
+				 errhint("Check in pg_stat_replication that the standbys of "
+						 "synchronous_standby_names are connected. Then repeat the statement.")));
 }
 
 namespace {

@@ -115,12 +115,14 @@ require_is_leased()
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("function pgq_ext.is_leased(bigint) of the extension is missing or was "
-					"replaced"),
-			 errhint(
-				 "Restore the function, and add it to the extension with ALTER EXTENSION pgq_ext "
-				 "ADD FUNCTION. Or drop the extension and create it again, which deletes all "
-				 "jobs.")));
+			 errmsg("function pgq_ext.is_leased(bigint) is missing, was replaced, or is not a "
+					"member of extension \"pgq_ext\""),
+			 errdetail("Purges of queues and the deletion of expired jobs call this function, to "
+					   "spare jobs in work."),
+			 errhint("If the function is missing or was replaced, restore it as a superuser, with "
+					 "CREATE OR REPLACE FUNCTION and REVOKE as in the SQL script of the extension. "
+					 "If it is not a member, run ALTER EXTENSION pgq_ext ADD FUNCTION "
+					 "pgq_ext.is_leased(bigint).")));
 }
 
 uint64

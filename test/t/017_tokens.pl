@@ -81,7 +81,7 @@ $primary->start;
 for my $try (1 .. 2)
 {
 	my (undef, $out, $error) = $primary->psql('postgres', q{SET statement_timeout = '5 s'; SELECT count(*) FROM pgq_claim('q', 2)});
-	like($error, qr/ERROR:  canceling statement that waits for the synchronous standby/, "no claim before the standby has the mark, try $try");
+	like($error, qr/ERROR:  canceling statement while waiting for synchronous replication/, "no claim before the standby has the mark, try $try");
 }
 is($primary->safe_psql('postgres', 'SELECT count(*) FROM pgq_ext.lease'), '0', '... and none was handed out');
 $standby->start;

@@ -173,7 +173,7 @@ sub alter_and_log
 as_owner(q{SELECT pgq_schedule('each_second', '* * * * * *', 'q', missed => 'skip')});
 alter_and_log('ALTER TABLE pgq_ext.timetable ALTER cron TYPE bigint USING 12345', 'Column "cron" must be of type text',
 	q{ALTER TABLE pgq_ext.timetable ALTER cron TYPE text USING '* * * * * *'}, 'the scheduler reads a schedule of another type');
-alter_and_log('ALTER TABLE pgq_ext.timetable ALTER cron DROP NOT NULL; UPDATE pgq_ext.timetable SET cron = NULL', 'Column "cron" must not be NULL',
+alter_and_log('ALTER TABLE pgq_ext.timetable ALTER cron DROP NOT NULL; UPDATE pgq_ext.timetable SET cron = NULL', 'column "cron" of a table in schema "pgq_ext" contains a null value',
 	q{UPDATE pgq_ext.timetable SET cron = '* * * * * *'; ALTER TABLE pgq_ext.timetable ALTER cron SET NOT NULL}, '... and a schedule of NULL');
 my $last = sql(q{SELECT max(job_id) FROM pgq_ext.job});
 wait_for($node, "max(job_id) > $last FROM pgq_ext.job");
