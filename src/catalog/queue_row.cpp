@@ -207,9 +207,10 @@ find_row(const Tables &t, int32 queue_id, bool without_us, QueueRow *wanted)
 }
 
 /*
- * Attach the queue of a row with the values that other sessions may see: without uncommitted
- * changes of this transaction. If this transaction has created the queue, register an effect that
- * frees the slot on abort.
+ * Return the slot of the row's queue; attach a slot if there is none. Other sessions read the slot,
+ * so if this transaction has changed the row, the slot gets the values from before the change. If
+ * this transaction has created the queue, the slot gets the new values, and an effect frees the
+ * slot on abort.
  */
 static QueueRef
 attach_row(const Tables &t, const QueueRow &row)

@@ -19,7 +19,11 @@ template <typename K> struct Refill
 	K lowest; /* smallest key that was passed to lower() since the refill began */
 };
 
-/* Return the key below which memory has every row. During a refill this key is not the cursor. */
+/*
+ * Return the key below which memory has every row. Without a refill this is the cursor. During a
+ * refill the cursor is +infinity, and this is the smaller one of two keys: the cursor before the
+ * refill, and the smallest key that was passed to lower() since.
+ */
 template <typename K>
 inline const K &
 known_to(const Refill<K> &refill, const K &cursor)

@@ -427,7 +427,10 @@ segment_in_turn(const SegmentWatch (&watches)[kAllSegments], int64_t now)
 	return first >= 0 && watches[first].due <= now ? first : -1;
 }
 
-/* Return the time of the next step of a segment, or of the next check of the ring. */
+/*
+ * Return the time of the next step of a segment or of the next check of the ring, whichever is
+ * earlier.
+ */
 inline int64_t
 next_turn(const SegmentWatch (&watches)[kAllSegments], int64_t next_look)
 {

@@ -347,7 +347,10 @@ end_lease(Lease *lease, bool gone)
 	else
 		discharge_lease(&queue->database->share);
 
-	/* If the row was moved, the move files a hint of the same job. */
+	/*
+	 * In a queue with fifo the group may have another head now, so look for the head. After a move
+	 * to another segment this is not needed, since the move files a hint of the same job.
+	 */
 	if (!moved)
 		queue->schedule.look_at_group(hint.group);
 	if (missed_count == 0)

@@ -3,11 +3,18 @@
  * ended. Each key period is a row of pgq_ext.unique_key.
  *
  * The transaction that inserts the job also inserts the row of the key period, in the same
- * subtransaction. The row never changes. A session that looks for such a row holds the lock of the
- * key, and has found no row version of a job with the key that is live or busy. So that session has
- * waited for any transaction that may have inserted a row. Rows are deleted when their time is
- * over, but not in the minute after the clock was set. A key has at most one row for each period,
- * so the table needs no segments: VACUUM is enough to reclaim its space.
+ * subtransaction. So the job and the row are committed or rolled back together. The row never
+ * changes.
+ *
+ * A session looks for jobs with the key before it looks for a key period, and has the lock of the
+ * key all the time. If another open transaction has inserted a job with the key, the session waits
+ * for that transaction, and begins again. So when the session looks for a key period, each other
+ * transaction that has inserted one for this key has ended. A row that is still busy is being
+ * deleted, or was written by a user's SQL (KeyPeriod::xid).
+ *
+ * Rows are deleted when their time is over, but not in the minute after the clock was set. A key
+ * has at most one row for each period, so the table needs no segments: VACUUM is enough to reclaim
+ * its space.
  */
 #pragma once
 
@@ -24,7 +31,11 @@ struct KeyPeriod
 	 * REPEATABLE READ or SERIALIZABLE
 	 */
 	bool unseen;
-	TransactionId xid; /* open transaction whose end decides whether the period exists */
+	/*
+	 * open transaction that is deleting the period's row, or has inserted the row by SQL; its end
+	 * decides whether the period exists
+	 */
+	TransactionId xid;
 };
 
 /*

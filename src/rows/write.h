@@ -82,9 +82,10 @@ struct Retry
 };
 
 /*
- * Rewrite the job's row for the next attempt, if the version to change is still at the given place,
- * as in delete_judged(). If the result is kDone, *hint is the hint of the new version, and *was
- * (unless NULL) has the scheduling columns of the old version.
+ * Like delete_judged(), but instead of deleting the row version at the given place, rewrite it for
+ * the next attempt. Returns kBusy, even after a wait, if that version was replaced. If the result
+ * is kDone, *hint is the hint of the new version, and *was (unless NULL) has the scheduling columns
+ * of the old version.
  */
 WriteResult rewrite_job(SegmentSet &segments, const Place &place, int64 job_id, const Retry &retry,
 						bool wait, Hint *hint, SchedulingColumns *was);
