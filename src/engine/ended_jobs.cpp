@@ -35,15 +35,17 @@ word_of_end(const QueueRef &ref, int64 job_id)
 }
 
 /*
- * Return the place of the job. Job ids are consecutive, so jobs that were enqueued one after the
- * other have different places.
+ * Return the place of the job. The ids of jobs that were enqueued one after the other differ by 1,
+ * or in a shard by kShards. In both cases these jobs have different places.
  */
 static pg_atomic_uint64 *
 place_of_job(const Database *db, int64 job_id)
 {
 	static constexpr uint64 kApart = 5003;
+	static constexpr uint64 kShards = 1024;
 	auto database = static_cast<uint64>(db - shared->databases);
-	return &shared->ended_jobs[(static_cast<uint64>(job_id) + database * kApart) % kEndedJobs];
+	auto id = static_cast<uint64>(job_id);
+	return &shared->ended_jobs[(id + id / kShards + database * kApart) % kEndedJobs];
 }
 
 void
