@@ -64,7 +64,7 @@ request_shared_memory()
 {
 	if (next_shmem_request)
 		next_shmem_request();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(Shared)));
+	RequestAddinShmemSpace(add_size(sizeof(Shared), PG_CACHE_LINE_SIZE));
 	for (const Part &part : parts)
 		RequestAddinShmemSpace(add_size(part.size(), PG_CACHE_LINE_SIZE));
 	RequestAddinShmemSpace(lease_table_size());

@@ -191,7 +191,7 @@ serial_of(const Lease *lease)
 }
 
 /* The leases of a queue. Protected by the queue's lock. */
-struct LeaseLists
+struct alignas(kCacheLine) LeaseLists
 {
 	/*
 	 * Head of the expiry tree, ordered by deadline: leases that time can end, and LOST leases that

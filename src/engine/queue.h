@@ -37,6 +37,15 @@ struct QueueIdentity
 	pg_atomic_uint32 namings;
 };
 
+/* What each call reads, and calls seldom write. */
+struct QueueSetup
+{
+	LWLock *lock; /* set when shared memory is created */
+	/* Protected by the lock. */
+	QueueOptions options;
+	uint32 options_set; /* how often the options of this slot have been set */
+};
+
 /*
  * State of purges, drops and moves, which keep claims from jobs of the queue. Protected by the
  * queue's lock. `dropping` is also read without the lock; a transaction that drops a queue sees its
@@ -73,13 +82,13 @@ struct QueueService
 	DutyStatus duties[kQueueDutyStatuses];
 };
 
-struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, QueueStory
+/*
+ * A slot. The first two parts are in other cache lines than the parts behind them, which each claim
+ * writes.
+ */
+struct Queue : QueueIdentity, QueueSetup, LeaseLists, WaitingLine, Gate, QueueService, QueueStory
 {
-	LWLock *lock; /* set when shared memory is created */
-
 	/* All fields below: protected by the queue's lock. */
-	QueueOptions options;
-	uint32 options_set; /* how often the options of this slot have been set */
 	Schedule schedule;
 	Rate rate; /* counts the hand-outs while there is a rate limit */
 	/*
@@ -98,6 +107,7 @@ struct Queue : QueueIdentity, LeaseLists, WaitingLine, Gate, QueueService, Queue
 	QueueLatency latency;
 };
 static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);
+static_assert(sizeof(Queue) % kCacheLine == 0);
 
 /* A reference to a queue, as a backend keeps it. Valid while the slot has this generation. */
 struct QueueRef

@@ -17,6 +17,7 @@ queues_size()
 void
 place_queues(void *memory, LWLockPadded *locks)
 {
+	Assert(reinterpret_cast<uintptr_t>(memory) % alignof(Queue) == 0);
 	shared->queues = static_cast<Queue *>(memory);
 	memset(memory, 0, queues_size());
 	for (int i = 0; i < max_queues; i++)

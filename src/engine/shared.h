@@ -62,6 +62,10 @@ struct LockLines;
 struct LockTable;
 struct RateTable;
 
+/* Bytes that processors exchange at a time. The server aligns each part of shared memory to twice as many. */
+inline constexpr size_t kCacheLine = 64;
+static_assert(PG_CACHE_LINE_SIZE % kCacheLine == 0);
+
 /*
  * The root of shared memory. Locks, addresses and sizes are set at the start of the server, before
  * any other process exists. The atomics are read and written without a lock.
@@ -89,14 +93,7 @@ struct Shared
 	RateTable *named_rates;
 	pg_atomic_uint64 *ended_jobs; /* kEndedJobs words; see ended_jobs.h */
 	pg_atomic_uint32 watched;	  /* number of ACTIVE entries in prepared_entries */
-	pg_atomic_uint32 leases;	  /* leases in use */
-	pg_atomic_uint32 common;	  /* leases charged to the common part; see lease_quota.h */
-	/* highest value of `common` since the start; may be a little outdated */
-	pg_atomic_uint32 common_peak;
-	pg_atomic_uint32 reserve;		  /* leases charged to the reserve; see lease_quota.h */
-	pg_atomic_uint64 last_prefix;	  /* last prefix of lease tokens; see drawn() */
-	pg_atomic_uint64 last_lock_token; /* last token drawn for a named lock; see draw_lock_token() */
-	pg_atomic_uint32 launcher;		  /* procno of the launcher + 1; 0: none */
+	pg_atomic_uint32 launcher;	  /* procno of the launcher + 1; 0: none */
 	/*
 	 * Number of commits after which a database may need a scheduler (CREATE EXTENSION, a new queue);
 	 * when it changes, the launcher looks again.
@@ -110,6 +107,15 @@ struct Shared
 	 * rate_limit.h.
 	 */
 	pg_atomic_uint64 starts_known_since;
+
+	/* Written by each claim, and so in other cache lines than the fields above, which each call reads. */
+	alignas(kCacheLine) pg_atomic_uint32 leases; /* leases in use */
+	pg_atomic_uint32 common; /* leases charged to the common part; see lease_quota.h */
+	/* highest value of `common` since the start; may be a little outdated */
+	pg_atomic_uint32 common_peak;
+	pg_atomic_uint32 reserve;		  /* leases charged to the reserve; see lease_quota.h */
+	pg_atomic_uint64 last_prefix;	  /* last prefix of lease tokens; see drawn() */
+	pg_atomic_uint64 last_lock_token; /* last token drawn for a named lock; see draw_lock_token() */
 };
 static_assert(std::is_trivially_copyable_v<Shared> && std::is_standard_layout_v<Shared>);
 
