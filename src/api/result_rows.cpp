@@ -9,7 +9,7 @@ namespace pgq {
 void
 ResultRows::put_longer(const Datum *values, const bool *nulls, int n)
 {
-	int natts = info_->setDesc->natts;
+	int natts = desc_->natts;
 	if (natts < n)
 		elog(ERROR, "a row of %d columns does not fit into one of %d", n, natts);
 	auto *all = static_cast<Datum *>(palloc0(natts * sizeof(Datum)));
@@ -17,7 +17,7 @@ ResultRows::put_longer(const Datum *values, const bool *nulls, int n)
 	memset(all_nulls, true, natts * sizeof(bool));
 	memcpy(all, values, n * sizeof(Datum));
 	memcpy(all_nulls, nulls, n * sizeof(bool));
-	tuplestore_putvalues(info_->setResult, info_->setDesc, all, all_nulls);
+	tuplestore_putvalues(info_->setResult, desc_, all, all_nulls);
 	pfree(all);
 	pfree(all_nulls);
 }

@@ -56,9 +56,23 @@ class ResultRows
 public:
 	/* Begin to collect the rows of a set-returning function. */
 	explicit ResultRows(FunctionCallInfo fcinfo)
+		: info_(reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo))
 	{
+		if (info_ != nullptr && IsA(info_, ReturnSetInfo) &&
+			(info_->allowedModes & SFRM_Materialize) != 0 && info_->expectedDesc != nullptr)
+		{
+			/*
+			 * Do what InitMaterializedSRF() does, but leave setDesc NULL: the rows have the
+			 * expected type, so the server need not compare a copy of its descriptor.
+			 */
+			info_->returnMode = SFRM_Materialize;
+			info_->setResult = begin_rows();
+			desc_ = info_->expectedDesc;
+			return;
+		}
+		/* Raise an error, or look for the type of the result. */
 		InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-		info_ = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+		desc_ = info_->setDesc;
 	}
 
 	/*
@@ -69,7 +83,7 @@ public:
 	ResultRows(FunctionCallInfo fcinfo, const char *type, const pgq::Column (&columns)[n])
 		: ResultRows(fcinfo)
 	{
-		check_row_type(info_->setDesc, type, columns, n);
+		check_row_type(desc_, type, columns, n);
 	}
 
 	template <typename Column> void put(ResultRow<Column> &row)
@@ -81,7 +95,7 @@ public:
 	void put(Datum value)
 	{
 		bool is_null = false;
-		tuplestore_putvalues(info_->setResult, info_->setDesc, &value, &is_null);
+		tuplestore_putvalues(info_->setResult, desc_, &value, &is_null);
 	}
 
 	void clear() { tuplestore_clear(info_->setResult); }
@@ -93,33 +107,38 @@ public:
 	template <typename Keep> void keep(Keep is_kept)
 	{
 		Tuplestorestate *before = info_->setResult;
-		TupleTableSlot *row = MakeSingleTupleTableSlot(info_->setDesc, &TTSOpsMinimalTuple);
-		MemoryContext caller = MemoryContextSwitchTo(info_->econtext->ecxt_per_query_memory);
-		bool random = (info_->allowedModes & SFRM_Materialize_Random) != 0;
-		info_->setResult = tuplestore_begin_heap(random, false, work_mem);
-		MemoryContextSwitchTo(caller);
+		TupleTableSlot *row = MakeSingleTupleTableSlot(desc_, &TTSOpsMinimalTuple);
+		info_->setResult = begin_rows();
 		for (int i = 0; tuplestore_gettupleslot(before, true, false, row); i++)
 		{
 			slot_getallattrs(row);
 			if (is_kept(i, row->tts_values))
-				tuplestore_putvalues(info_->setResult, info_->setDesc, row->tts_values,
-									 row->tts_isnull);
+				tuplestore_putvalues(info_->setResult, desc_, row->tts_values, row->tts_isnull);
 		}
 		ExecDropSingleTupleTableSlot(row);
 		tuplestore_end(before);
 	}
 
 private:
+	Tuplestorestate *begin_rows()
+	{
+		MemoryContext caller = MemoryContextSwitchTo(info_->econtext->ecxt_per_query_memory);
+		bool random = (info_->allowedModes & SFRM_Materialize_Random) != 0;
+		Tuplestorestate *rows = tuplestore_begin_heap(random, false, work_mem);
+		MemoryContextSwitchTo(caller);
+		return rows;
+	}
 	void put_values(Datum *values, bool *nulls, int n)
 	{
-		if (likely(info_->setDesc->natts == n))
-			tuplestore_putvalues(info_->setResult, info_->setDesc, values, nulls);
+		if (likely(desc_->natts == n))
+			tuplestore_putvalues(info_->setResult, desc_, values, nulls);
 		else
 			put_longer(values, nulls, n);
 	}
 	void put_longer(const Datum *values, const bool *nulls, int n);
 
 	ReturnSetInfo *info_;
+	TupleDesc desc_; /* of the rows */
 };
 
 static_assert(std::is_trivially_destructible_v<ResultRows>);

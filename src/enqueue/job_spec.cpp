@@ -198,9 +198,10 @@ key_rules(const JobSpec &spec, TimestampTz now)
 	constexpr int kKey = place_of("unique_key");
 	constexpr int kFor = place_of("unique_for");
 	KeyRules rules{};
-	rules.until_claimed = value_of(spec, place_of("unique_until"), until_words) != 0;
-	rules.on_conflict =
-		static_cast<OnConflict>(value_of(spec, place_of("on_conflict"), conflict_words));
+	constexpr int kUntil = place_of("unique_until");
+	constexpr int kConflict = place_of("on_conflict");
+	rules.until_claimed = value_of(spec, kUntil, until_words) != 0;
+	rules.on_conflict = static_cast<OnConflict>(value_of(spec, kConflict, conflict_words));
 	if (spec.given[kFor])
 		rules.until = moment_after(now, spec.values[kFor], "unique_for");
 	if (rules.until == now)
