@@ -248,10 +248,11 @@ all_calls()
 		 pair("fair_fifo")},
 		{"first claim + ack of a session", 1,
 		 [] {
+			 create_queue("first", "", "NULL");
 			 connect();
 			 ack.is_known = false;
 		 },
-		 pair("pair"), true},
+		 pair("first"), true},
 	};
 }
 

@@ -7,6 +7,7 @@
 #include "catalog/owner_sql.h"
 #include "catalog/queue_row.h"
 #include "catalog/reader.h"
+#include "catalog/shape.h"
 #include "catalog/version.h"
 #include "engine/copies.h"
 #include "engine/hold.h"
@@ -195,7 +196,7 @@ pgq_verify_tables(PG_FUNCTION_ARGS)
 	const Tables &t = tables();
 	int n;
 	const QueueRow *queues = read_queue_rows(t, &n);
-	require_complete_segments();
+	require_whole_segments();
 	if (n > 0 && !t.has_segments)
 		complain_without_segments(queues, n);
 	(void) common_owner();

@@ -11,6 +11,7 @@
 #include "api/by_hand.h"
 #include "api/trigger_data.h"
 #include "catalog/queue_lock.h"
+#include "catalog/shape.h"
 #include "catalog/token_mark.h"
 #include "engine/hold.h"
 #include "engine/token.h"
@@ -322,14 +323,14 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 		return Datum{0};
 	if (goes)
 	{
-		if (t == nullptr || !t->has_segments)
+		if (t == nullptr || !has_whole_segments())
 			note_uncounted_rows();
 		else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
 			note_change(*t, data);
 		return Datum{0};
 	}
-	/* If has_segments is false, a restore has not created the indexes of the segments yet. */
-	if (t == nullptr || !t->has_segments || !comes)
+	/* Without whole segments, a restore has not created the indexes of the segments yet. */
+	if (t == nullptr || !has_whole_segments() || !comes)
 		note_unfiled_job();
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
 	{

@@ -1,6 +1,7 @@
 #include "catalog/lock_order.h"
 
 #include "catalog/owner_sql.h"
+#include "catalog/shape.h"
 
 namespace pgq {
 
@@ -21,6 +22,19 @@ lock_with_segments(Oid table, LOCKMODE mode)
 	return true;
 }
 
+/* Lock the indexes of a segment that is locked. Returns false if a lock is not available. */
+static bool
+lock_indexes(const Segment &segment, LOCKMODE mode)
+{
+	Relation rel = table_open(segment.heap, NoLock);
+	Shape shape = shape_of(rel, segment.number);
+	table_close(rel, NoLock);
+	for (Oid index : shape.index)
+		if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
+			return false;
+	return true;
+}
+
 bool
 lock_tables(LOCKMODE mode)
 {
@@ -37,11 +51,10 @@ lock_tables(LOCKMODE mode)
 			return false;
 	/* Also lock the indexes: REINDEX locks readers out of an index, but not out of its table. */
 	const Tables *t = tables_if_attached();
-	if (t != nullptr)
-		for (const Segment &segment : t->all_segments())
-			for (Oid index : segment.index)
-				if (OidIsValid(index) && !ConditionalLockRelationOid(index, mode))
-					return false;
+	if (t != nullptr && has_whole_segments())
+		for (const Segment &segment : look_at_tables().all_segments())
+			if (!lock_indexes(segment, mode))
+				return false;
 	/*
 	 * If the database has no slot, the caller will attach it. That would wait for another session
 	 * that is attaching the database, so return false if the lock for attaching is not available.
@@ -58,7 +71,7 @@ lock_and_serve(LOCKMODE mode)
 	if (!lock_tables(mode))
 		return false;
 	const Tables *t = tables_if_attached();
-	return t != nullptr && t->has_segments && !OidIsValid(t->subscription);
+	return t != nullptr && has_whole_segments() && !OidIsValid(t->subscription);
 }
 
 } // namespace pgq

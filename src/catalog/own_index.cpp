@@ -2,15 +2,17 @@
 
 namespace pgq {
 
-static bool
-is_btree(Oid relid)
+/* Return the btree of that name; InvalidOid: there is none. */
+static Oid
+find_btree(const char *name, Oid schema)
 {
-	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	HeapTuple tuple = SearchSysCache2(RELNAMENSP, PointerGetDatum(name), ObjectIdGetDatum(schema));
 	if (!HeapTupleIsValid(tuple))
-		return false;
-	bool is = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relam == BTREE_AM_OID;
+		return InvalidOid;
+	auto *relation = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+	Oid oid = relation->relam == BTREE_AM_OID ? relation->oid : InvalidOid;
 	ReleaseSysCache(tuple);
-	return is;
+	return oid;
 }
 
 template <typename Vector>
@@ -55,14 +57,14 @@ is_whole(HeapTuple index)
 Oid
 find_index(const char *name, Oid schema, Oid heap, const IndexSpec &spec, bool unique)
 {
-	Oid oid = get_relname_relid(name, schema);
+	Oid oid = find_btree(name, schema);
 	HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(oid));
 	if (!HeapTupleIsValid(tuple))
 		return InvalidOid;
 	auto *index = reinterpret_cast<Form_pg_index>(GETSTRUCT(tuple));
 	bool ours =
-		index->indrelid == heap && is_btree(oid) && is_whole(tuple) &&
-		has_columns(tuple, spec.columns) && index->indisunique == unique &&
+		index->indrelid == heap && is_whole(tuple) && has_columns(tuple, spec.columns) &&
+		index->indisunique == unique &&
 		heap_attisnull(tuple, Anum_pg_index_indpred, nullptr) == (spec.predicate == nullptr);
 	ReleaseSysCache(tuple);
 	return ours ? oid : InvalidOid;

@@ -1,7 +1,6 @@
 #include "catalog/tables.h"
 
 #include "catalog/own_index.h"
-#include "catalog/own_trigger.h"
 #include "catalog/version.h"
 
 namespace pgq {
@@ -75,8 +74,13 @@ complain_missing(const char *name)
 static Oid
 need(const char *name, Oid schema, char kind)
 {
-	Oid oid = get_relname_relid(name, schema);
-	if (!OidIsValid(oid) || get_rel_relkind(oid) != kind)
+	HeapTuple tuple = SearchSysCache2(RELNAMENSP, PointerGetDatum(name), ObjectIdGetDatum(schema));
+	if (!HeapTupleIsValid(tuple))
+		complain_missing(name);
+	auto *relation = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+	Oid oid = relation->relkind == kind ? relation->oid : InvalidOid;
+	ReleaseSysCache(tuple);
+	if (!OidIsValid(oid))
 		complain_missing(name);
 	return oid;
 }
@@ -89,77 +93,44 @@ static constexpr IndexSpec unique_key_by_hash = {"unique_key_by_hash", {{kKeyUni
 static int
 number_of_segment(const char *name, RingName ring)
 {
-	for (int number = first_in(ring); number < first_in(ring + 1); number++)
-		if (strcmp(name, psprintf("%s_%d", rings[ring].table, number)) == 0)
-			return number;
-	return -1;
+	const char *digits = strrchr(name, '_');
+	int number = digits != nullptr ? atoi(digits + 1) : -1;
+	return number >= first_in(ring) && number < first_in(ring + 1) &&
+				   strcmp(name, psprintf("%s_%d", rings[ring].table, number)) == 0
+			   ? number
+			   : -1;
 }
 
-/*
- * Set *segment for the table `heap`: check its name and columns, and look for the ring's indexes,
- * for triggers of the extension that are switched off, and for indexes that users have added.
- * Returns false if an index of the ring is missing (a restore creates indexes after the data).
- */
-static bool
-find_segment(Oid heap, Oid schema, RingName ring, Segment *segment)
+/* Return the number of the partition by its name, which must be a name of a segment of the ring. */
+static int
+number_of_partition(Oid heap, const char *name, Oid schema, RingName ring)
 {
-	const RingSpec &spec = rings[ring];
-	*segment = {};
-	Relation rel = table_open(heap, AccessShareLock);
-	const char *name = RelationGetRelationName(rel);
-	segment->number = number_of_segment(name, ring);
-	if (segment->number < 0 || RelationGetNamespace(rel) != schema)
+	int number = number_of_segment(name, ring);
+	if (number < 0 || get_rel_namespace(heap) != schema)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("partition \"%s\" has a name or schema that pgq_ext does not use", name),
 				 errhint("Undo the renaming or move, or detach a partition that you have added.")));
-	check_columns(rel, spec.columns, spec.n_columns);
-	segment->heap = heap;
-	/* Find the indexes of the ring by name. */
-	bool complete = true;
-	for (int i = 0; i < kIndexes; i++)
-	{
-		const IndexSpec &index = spec.indexes[i];
-		if (index.name == nullptr)
-			continue;
-		segment->index[i] =
-			find_index(psprintf("%s_%s", name, index.name), schema, heap, index, i == kById);
-		complete = complete && OidIsValid(segment->index[i]);
-	}
-	segment->muted = has_muted_trigger(rel);
-
-	/* All other indexes were added by users. */
-	List *indexes = RelationGetIndexList(rel);
-	ListCell *cell;
-	foreach (cell, indexes)
-	{
-		bool ours = false;
-		for (Oid index : segment->index)
-			ours |= lfirst_oid(cell) == index;
-		segment->has_others |= !ours;
-	}
-	list_free(indexes);
-	table_close(rel, AccessShareLock);
-	return complete;
+	return number;
 }
 
-/* Add a ring's segments to t; return their number. Clears *complete if a segment lacks an index. */
+/*
+ * Add a ring's segments to t; return their number. The segments are not locked, so one of them may
+ * be dropped at the same time.
+ */
 static int
-add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
+add_segments(Tables *t, Oid schema, RingName ring)
 {
-	List *children = find_inheritance_children(t->ring[ring], AccessShareLock);
-	int n = list_length(children);
-	if (n > segments_in(ring))
-		elog(ERROR, "pgq_ext.%s has more than %d segments", get_rel_name(t->ring[ring]),
-			 segments_in(ring));
+	List *children = find_inheritance_children(t->ring[ring], NoLock);
+	int n = 0;
 	ListCell *cell;
 	foreach (cell, children)
-	{
-		Segment segment;
-		*complete &= find_segment(lfirst_oid(cell), schema, ring, &segment);
-		t->segment[segment.number] = segment;
-		UnlockRelationOid(lfirst_oid(cell), AccessShareLock);
-	}
+		if (const char *name = get_rel_name(lfirst_oid(cell)); name != nullptr)
+		{
+			int number = number_of_partition(lfirst_oid(cell), name, schema, ring);
+			t->segment[number] = {number, lfirst_oid(cell)};
+			n++;
+		}
 	list_free(children);
 	return n;
 }
@@ -168,11 +139,11 @@ add_segments(Tables *t, Oid schema, RingName ring, bool *complete)
 static void
 find_segments(Tables *t, Oid schema)
 {
-	bool complete = true;
 	int jobs = 0;
+	bool complete = true;
 	for (RingName ring : all_rings)
 	{
-		int n = add_segments(t, schema, ring, &complete);
+		int n = add_segments(t, schema, ring);
 		if (ring == kJobRing)
 			jobs = n;
 		complete &= (jobs > 0) == (n > 0);
@@ -233,11 +204,23 @@ subscription_to(Oid relid)
 	return subscription;
 }
 
+/* Return whether the server has, or has had, a subscription. */
+static bool
+has_subscriptions()
+{
+	Relation rel = table_open(SubscriptionRelationId, AccessShareLock);
+	bool has = RelationGetNumberOfBlocks(rel) > 0;
+	table_close(rel, AccessShareLock);
+	return has;
+}
+
 /* Find a subscription to a ring's table or to a segment: a publication can name either. */
 static Oid
 find_subscription(const Tables &t)
 {
 	Oid subscription = InvalidOid;
+	if (!has_subscriptions())
+		return InvalidOid;
 	for (int i = 0; i < kRings && !OidIsValid(subscription); i++)
 		subscription = subscription_to(t.ring[i]);
 	for (const Segment &segment : t.all_segments())
@@ -250,9 +233,6 @@ static void
 find_unique_key(Tables *t, Oid schema)
 {
 	t->unique_key = need("unique_key", schema, RELKIND_RELATION);
-	Relation rel = table_open(t->unique_key, AccessShareLock);
-	check_columns(rel, key_columns, std::size(key_columns));
-	table_close(rel, AccessShareLock);
 	t->unique_key_by_hash =
 		find_index(unique_key_by_hash.name, schema, t->unique_key, unique_key_by_hash, false);
 	if (!OidIsValid(t->unique_key_by_hash))
@@ -278,9 +258,7 @@ find_tables(Tables *t, Oid schema)
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	find_segments(t, schema);
-	Relation queue = table_open(t->queue, AccessShareLock);
-	t->owner = queue->rd_rel->relowner;
-	table_close(queue, AccessShareLock);
+	t->owner = owner_of(t->queue);
 	t->subscription = find_subscription(*t);
 }
 
@@ -337,7 +315,7 @@ look_again()
 			t.database_generation = known->database_generation;
 		}
 		remember(t);
-		/* While segments are incomplete, read at every call: completing them may send no invalidation. */
+		/* While segments are missing, read at every call: completing them may send no invalidation. */
 		if (known->incomplete)
 		{
 			valid = false;
@@ -402,7 +380,7 @@ tables_if_attached()
 	return look_again() == Installed::kYes && find_slot() ? known : nullptr;
 }
 
-[[noreturn]] static void
+void
 complain_incomplete()
 {
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -424,15 +402,6 @@ Tables::get(int number) const
 	if (found == nullptr)
 		complain_incomplete();
 	return *found;
-}
-
-Relation
-open_segment(const Segment &segment, LOCKMODE mode)
-{
-	Relation rel = table_open(segment.heap, mode);
-	if (tables_may_differ() && look_at_tables().get(segment.number).heap != segment.heap)
-		complain_incomplete();
-	return rel;
 }
 
 const Segment &

@@ -17,11 +17,7 @@ namespace pgq {
 struct Segment
 {
 	int number;
-	Oid heap;			 /* invalid: no segment has that number */
-	Oid index[kIndexes]; /* by IndexName; invalid if the ring has no such index */
-	/* the segment has a muted trigger (own_trigger.h) */
-	bool muted;
-	bool has_others; /* the segment has indexes that users have added */
+	Oid heap; /* invalid: no segment has that number */
 
 	bool operator==(const Segment &) const = default;
 };
@@ -75,9 +71,8 @@ struct Tables
 	Oid timetable;
 	Oid ring[kRings]; /* partitioned table of each ring */
 	Oid subscription; /* a subscription that brings rows to the segments; invalid: there is no such subscription */
-	bool has_segments; /* all segments exist with all their indexes */
-	/* some segments exist, but a segment or an index is missing; then no segment is listed */
-	bool incomplete;
+	bool has_segments; /* all rings have segments; an index may be missing: has_whole_segments() */
+	bool incomplete; /* some rings have segments, but others have none; then no segment is listed */
 	Segment segment[kAllSegments]; /* by number */
 	Database *database;			   /* slot of this database; nullptr: the database has no slot */
 	uint32 database_generation;
@@ -120,13 +115,7 @@ bool is_attached(const Tables &t);
  */
 const Tables &look_at_tables();
 
-/*
- * Open a segment for reading or writing, and check its columns: the segment may have been altered
- * during the wait for its lock. Raises 55000 if the columns differ.
- */
-Relation open_segment(const Segment &segment, LOCKMODE mode);
-
-/* Return whether the next look_at_tables() will read the catalog, and lock all tables to do so. */
+/* Return whether the next look_at_tables() will read the catalog. */
 bool tables_may_differ();
 
 /*
@@ -141,7 +130,10 @@ Oid owner_of(Oid relid);
 /* Return the subscription that brings rows to that table, or InvalidOid. */
 Oid subscription_to(Oid relid);
 
-/* Raise error 55000 if indexes of segments are missing: without them jobs cannot be found. */
+/* Raise error 55000 if segments are missing. */
 void require_complete_segments(const Tables &t = look_at_tables());
+
+/* Raise error 55000: segments or their indexes are missing, so jobs cannot be found. */
+[[noreturn]] void complain_incomplete();
 
 } // namespace pgq

@@ -1,6 +1,7 @@
 #include "load/count.h"
 
 #include "catalog/queue_lock.h"
+#include "catalog/shape.h"
 #include "engine/hold.h"
 #include "engine/prepared_entry.h"
 #include "load/row_stream.h"
@@ -79,7 +80,7 @@ static void
 visit_rows_of(Relation rel, const Segment &segment, int32 queue_id, Visit visit)
 {
 	visit_versions(
-		rel, segment.index[kByOrder], 1,
+		rel, shape_of(rel, segment.number).index[kByOrder], 1,
 		[&](IndexScanDesc scan) {
 			ScanKeyData key;
 			of_queue(&key, queue_id);
@@ -136,12 +137,15 @@ read_part(SegmentSet &segments, const Tables &t, int32 queue_id, Eyes *eyes, Tim
 		index_rescan(scan, keys, 3, nullptr, 0);
 	};
 	for (const Segment &segment : t.segments(kJobRing))
+	{
+		Relation rel = segments.open(segment.number);
 		visit_versions(
-			segments.open(segment.number), segment.index[kDelayed], 3, begin,
+			rel, shape_of(rel, segment.number).index[kDelayed], 3, begin,
 			[&](HeapTuple tuple, Buffer buffer, TupleDesc desc) {
 				if (HeapTupleSatisfiesVisibility(tuple, &eyes->snapshot, buffer))
 					found->add(DueSeconds::second_of(scheduling_columns_of(tuple, desc).run_at), 1);
 			});
+	}
 }
 
 /* ---- snapshots ---- */
@@ -286,7 +290,7 @@ with_count_lock(const QueueRef &ref, bool wait, Read read)
 {
 	if (!lock_queue(ref.queue_id, QueueLock::kCount, ExclusiveLock, wait))
 		return false;
-	require_complete_segments();
+	require_whole_segments();
 	with_segments(read);
 	unlock_queue(ref.queue_id, QueueLock::kCount, ExclusiveLock);
 	return true;

@@ -140,7 +140,7 @@ step_of_lap(const QueueRef &ref, bool wait, SegmentSet &segments)
 	Step step{};
 	step.ref = ref;
 	step.segments = &segments;
-	if (!segments_known())
+	if (!segments_known(&segments))
 		return RefillResult::kNotReady;
 	if (!lock_queue(ref.queue_id, QueueLock::kWindow, ExclusiveLock, wait))
 		return RefillResult::kElsewhere;

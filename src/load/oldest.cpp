@@ -10,6 +10,7 @@
  */
 #include "load/oldest.h"
 
+#include "catalog/shape.h"
 #include "engine/hold.h"
 #include "rows/index.h"
 #include "rows/look_up.h"
@@ -98,7 +99,7 @@ look_at_segment(const QueueRef &ref, Relation rel, const Segment &segment, int64
 	if (RelationGetNumberOfBlocks(rel) == 0)
 		return;
 	IndexLookup lookup;
-	open_index_lookup(&lookup, rel, segment.index[kByOrder], 2);
+	open_index_lookup(&lookup, rel, shape_of(rel, segment.number).index[kByOrder], 2);
 	begin_below(lookup.scan, ref.queue_id, below);
 	while (!oldest->too_many && next_version(&lookup))
 	{

@@ -1,5 +1,6 @@
 #include "load/reconcile.h"
 
+#include "catalog/shape.h"
 #include "engine/hold.h"
 #include "load/attach.h"
 #include "rows/head.h"
@@ -194,7 +195,7 @@ reconcile_segment(Reconciliation *state, const Segment &segment, int most, bool 
 	SegmentSet segments(AccessShareLock);
 	Relation rel = segments.open(segment.number);
 	IndexLookup lookup;
-	open_index_lookup(&lookup, rel, segment.index[kById], 1);
+	open_index_lookup(&lookup, rel, shape_of(rel, segment.number).index[kById], 1);
 	ScanKeyData key;
 	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(state->next_id));
 	index_rescan(lookup.scan, &key, 1, nullptr, 0);

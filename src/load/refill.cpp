@@ -1,6 +1,7 @@
 #include "load/refill.h"
 
 #include "catalog/queue_lock.h"
+#include "catalog/shape.h"
 #include "engine/hold.h"
 #include "load/attach.h"
 #include "load/row_run.h"
@@ -185,18 +186,20 @@ publish_some(Round<Kind> &round)
 /* ---- the refill ---- */
 
 /*
- * Return whether the list of segments is known. A database with a queue always has segments. But
- * after the first pgq_create_queue the list can be outdated: the commit callbacks of a transaction
- * run before the server sends the invalidations of that transaction. So an empty list is read
- * again.
+ * Return whether the segments are known, with all their indexes. A database with a queue always has
+ * segments. But a restore creates their indexes last, and after the first pgq_create_queue the list
+ * of segments can be outdated: the commit callbacks of a transaction run before the server sends the
+ * invalidations of that transaction. So an empty list is read again.
  */
 bool
-segments_known()
+segments_known(SegmentSet *opened)
 {
-	if (tables().has_segments)
+	if (opened != nullptr && !shapes_known())
+		opened->close();
+	if (has_whole_segments())
 		return true;
 	AcceptInvalidationMessages();
-	return tables().has_segments;
+	return has_whole_segments();
 }
 
 /* Return false if segments are missing. */

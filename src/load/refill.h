@@ -11,6 +11,7 @@
 #pragma once
 
 #include "engine/registry.h"
+#include "rows/segment_set.h"
 
 namespace pgq {
 
@@ -30,10 +31,10 @@ RefillResult refill_window(const QueueRef &ref, bool wait);
 RefillResult refill_timer(const QueueRef &ref, bool wait);
 
 /*
- * Return whether the list of segments is known. An empty list is read again first: the segments may
- * have been created a moment ago.
+ * Return whether the segments are known, with all their indexes. May close `opened`, the segments
+ * that the caller has opened: the catalog is read while no segment is locked.
  */
-bool segments_known();
+bool segments_known(SegmentSet *opened = nullptr);
 
 /*
  * Wait until the refills, visits of markers and steps of a lap that are under way in the queue have

@@ -97,8 +97,7 @@ read_segments(SegmentSet &segments, const Scan &scan, int32 queue_id, Merge merg
 	for (const Segment &segment : t.segments(kJobRing))
 	{
 		RowStream *stream = &streams[n++];
-		open_stream(stream, segments, segment.number, queue_id, segment.index[scan.index()],
-					scan.keys());
+		open_stream(stream, segments, segment.number, queue_id, scan.index(), scan.keys());
 		if (!stream->opened)
 			continue;
 		scan.begin(stream);
@@ -107,10 +106,6 @@ read_segments(SegmentSet &segments, const Scan &scan, int32 queue_id, Merge merg
 	merge(streams, n);
 	for (int i = 0; i < n; i++)
 		close_stream(&streams[i]);
-	/*
-	 * While waiting for a lock of a segment, the session can have received an invalidation that
-	 * says that an index is missing.
-	 */
 	return t.has_segments;
 }
 

@@ -1,17 +1,21 @@
 #include "load/row_stream.h"
 
+#include "catalog/shape.h"
+
 namespace pgq {
 
 void
-open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queue_id, Oid index,
+open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queue_id, IndexName index,
 			int keys)
 {
 	stream->has_row = false;
 	stream->queue_id = queue_id;
 	stream->segment = static_cast<uint16>(number);
 	stream->opened = !segments.is_bare(number);
-	if (stream->opened)
-		open_index_lookup(&stream->lookup, segments.open(number), index, keys);
+	if (!stream->opened)
+		return;
+	Relation rel = segments.open(number);
+	open_index_lookup(&stream->lookup, rel, shape_of(rel, number).index[index], keys);
 }
 
 void

@@ -40,8 +40,8 @@ struct RowStream
  * Open a stream of the segment with that number. index: the index to scan; keys: the number of scan
  * keys. The stream has no row until the first call of advance().
  */
-void open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queue_id, Oid index,
-				 int keys);
+void open_stream(RowStream *stream, SegmentSet &segments, int number, int32 queue_id,
+				 IndexName index, int keys);
 void close_stream(RowStream *stream);
 
 /*

@@ -1,6 +1,7 @@
 #include "load/saved_lease.h"
 
 #include "catalog/queue_row.h"
+#include "catalog/shape.h"
 #include "load/saved_row.h"
 #include "pg/scope.h"
 #include "rows/tuple.h"
@@ -163,7 +164,7 @@ read_saved_leases(const Tables &t, int64 mark, const TransactionId *prepared, in
 	if (OidIsValid(t.subscription))
 		return saved;
 	read_records(t, mark, &saved);
-	if (!t.has_segments)
+	if (!has_whole_segments())
 		saved.n = saved.n_starts = 0;
 	if (saved.n_starts > 0)
 		qsort(saved.starts, saved.n_starts, sizeof(SavedStarts), compare_starts);

@@ -143,7 +143,7 @@ visit_groups(const QueueRef &ref, bool wait, SegmentSet &segments)
 	Visits visits{};
 	visits.ref = ref;
 	visits.segments = &segments;
-	if (!segments_known())
+	if (!segments_known(&segments))
 		return RefillResult::kNotReady;
 	if (!lock_queue(ref.queue_id, QueueLock::kGroups, ExclusiveLock, wait))
 		return RefillResult::kElsewhere;

@@ -1,5 +1,7 @@
 #include "ring/segment.h"
 
+#include "catalog/shape.h"
+
 namespace pgq {
 
 /* Return the size of a relation in bytes; 0 if it is locked against readers. */
@@ -33,7 +35,10 @@ int64
 segment_bytes(const Segment &segment)
 {
 	int64 bytes = table_bytes(segment);
-	for (Oid index : segment.index)
+	Relation rel = table_open(segment.heap, AccessShareLock);
+	Shape shape = shape_of(rel, segment.number);
+	table_close(rel, AccessShareLock);
+	for (Oid index : shape.index)
 		bytes += bytes_of(index);
 	return bytes;
 }

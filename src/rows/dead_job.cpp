@@ -1,5 +1,6 @@
 #include "rows/dead_job.h"
 
+#include "catalog/shape.h"
 #include "rows/index.h"
 #include "rows/visibility.h"
 
@@ -50,8 +51,7 @@ remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queu
 	Relation rel = open_segment(segment, RowExclusiveLock);
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
-		/* Read the indexes after the segment is locked: from then on they cannot change. */
-		Oid by_id = look_at_tables().get(segment.number).index[kById];
+		Oid by_id = shape_of(rel, segment.number).index[kById];
 		IndexLookup *lookup = begin_index_lookup(rel, by_id, job_id);
 		while (!removed && next_version(lookup))
 		{

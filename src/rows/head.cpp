@@ -1,5 +1,6 @@
 #include "rows/head.h"
 
+#include "catalog/shape.h"
 #include "pg/clock.h"
 #include "rows/index.h"
 
@@ -25,7 +26,8 @@ begin_scan(IndexLookup *lookup, SegmentSet &segments, const Segment &segment, in
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(group));
 	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
 	ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(before));
-	open_index_lookup(lookup, segments.open(segment.number), segment.index[kFifo], lengthof(keys));
+	Relation rel = segments.open(segment.number);
+	open_index_lookup(lookup, rel, shape_of(rel, segment.number).index[kFifo], lengthof(keys));
 	index_rescan(lookup->scan, keys, lengthof(keys), nullptr, 0);
 }
 

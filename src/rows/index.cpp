@@ -1,5 +1,6 @@
 #include "rows/index.h"
 
+#include "catalog/shape.h"
 #include "pg/scope.h"
 #include "rows/entries.h"
 
@@ -115,18 +116,18 @@ void
 insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n, bool wait)
 {
 	/* Read the indexes after the segment is locked: from then on they cannot change. */
-	const Segment &segment = look_at_tables().get(segment_number);
+	Shape shape = shape_of(rel, segment_number);
 	auto every = [](HeapTuple) { return true; };
-	insert_entries(rel, segment.index[kById], tuples, n,
+	insert_entries(rel, shape.index[kById], tuples, n,
 				   wait ? UNIQUE_CHECK_YES : UNIQUE_CHECK_PARTIAL, every);
-	insert_entries(rel, segment.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
+	insert_entries(rel, shape.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
 	/*
 	 * Each of the other indexes contains only a few rows of the table. Usually none of the new rows
 	 * belongs in such an index, so the index need not be opened.
 	 */
 	auto insert_some = [&](IndexName index, auto wanted) {
 		if (std::any_of(tuples, tuples + n, wanted))
-			insert_entries(rel, segment.index[index], tuples, n, UNIQUE_CHECK_NO, wanted);
+			insert_entries(rel, shape.index[index], tuples, n, UNIQUE_CHECK_NO, wanted);
 	};
 	auto has = [&](JobColumn column) {
 		return [rel, column](HeapTuple tuple) {
@@ -138,8 +139,8 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 	insert_some(kByKey, has(kJobUniqueKey));
 	insert_some(kByGroup, has(kJobGroupId));
 	insert_some(kFifo, has(kJobGroupId));
-	if (segment.has_others)
-		insert_as_owner(rel, tuples, n, segment.index, lengthof(segment.index), wait);
+	if (shape.has_others)
+		insert_as_owner(rel, tuples, n, shape.index, lengthof(shape.index), wait);
 }
 
 void
@@ -152,13 +153,13 @@ void
 insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n)
 {
 	/* Read the indexes after the segment is locked: from then on they cannot change. */
-	const Segment &segment = look_at_tables().get(segment_number);
+	Shape shape = shape_of(rel, segment_number);
 	auto every = [](HeapTuple) { return true; };
-	insert_entries(rel, segment.index[kById], tuples, n, UNIQUE_CHECK_YES, every);
-	if (OidIsValid(segment.index[kByOrder]))
-		insert_entries(rel, segment.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
-	if (segment.has_others)
-		insert_as_owner(rel, tuples, n, segment.index, lengthof(segment.index), true);
+	insert_entries(rel, shape.index[kById], tuples, n, UNIQUE_CHECK_YES, every);
+	if (OidIsValid(shape.index[kByOrder]))
+		insert_entries(rel, shape.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
+	if (shape.has_others)
+		insert_as_owner(rel, tuples, n, shape.index, lengthof(shape.index), true);
 }
 
 void

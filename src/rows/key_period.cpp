@@ -60,6 +60,7 @@ static void
 with_periods(Visit visit)
 {
 	Relation rel = table_open(look_at_tables().unique_key, AccessShareLock);
+	check_columns(rel, key_columns, std::size(key_columns));
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
 		IndexLookup lookup{};

@@ -1,5 +1,6 @@
 #include "rows/look_up.h"
 
+#include "catalog/shape.h"
 #include "rows/index.h"
 
 namespace pgq {
@@ -48,7 +49,8 @@ visit_versions(SegmentSet &segments, const Tables &t, int64 job_id, Visit visit)
 		if (done || segments.is_bare(segment.number))
 			continue;
 		Relation rel = segments.open(segment.number);
-		IndexLookup *lookup = begin_index_lookup(rel, segment.index[kById], job_id);
+		IndexLookup *lookup =
+			begin_index_lookup(rel, shape_of(rel, segment.number).index[kById], job_id);
 		while (!done && next_version(lookup))
 		{
 			done = visit(rel, segment.number, lookup->tuple, lookup->buffer);

@@ -1,5 +1,6 @@
 #include "rows/record.h"
 
+#include "catalog/shape.h"
 #include "rows/index.h"
 #include "rows/tuple.h"
 

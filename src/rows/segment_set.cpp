@@ -1,5 +1,7 @@
 #include "rows/segment_set.h"
 
+#include "catalog/shape.h"
+
 namespace pgq {
 
 Relation
@@ -10,6 +12,7 @@ SegmentSet::open_one(const Segment &segment)
 	{
 		relation = table_open(segment.heap, mode_);
 		open_ |= 1U << segment.number;
+		(void) shape_of(relation, segment.number);
 	}
 	return relation;
 }
@@ -25,15 +28,12 @@ SegmentSet::open(int number)
 }
 
 /*
- * Open the given segments that are not open yet, in ascending order.
+ * Open the given segments that are not open yet, in ascending order: a lower segment must not be
+ * locked after a higher one, so a reader first closes its segments if one of them is above the
+ * lowest segment to open.
  *
- * Waiting for a lock can process invalidations, for example of a new index. look_at_tables() then
- * reads the catalog again, and locks every segment for a moment to do so. A reader must not hold
- * locks of segments while the catalog is read, so the reader closes its segments and starts again.
- *
- * Steps: a reader closes its segments if an open segment is above the lowest segment to open. Then
- * all segments are opened in order. These steps are repeated as long as waiting for the locks has
- * brought invalidations.
+ * Waiting for a lock can process invalidations, for example of a dropped segment. Then the catalog
+ * is read again, and segments that it lists by then are opened, too.
  */
 void
 SegmentSet::open_in_order(uint32 numbers)
@@ -42,7 +42,6 @@ SegmentSet::open_in_order(uint32 numbers)
 	uint32 missing = numbers & ~open_;
 	if (missing == 0)
 		return;
-	/* A lower segment must not be locked after a higher one. */
 	bool reader = mode_ == AccessShareLock;
 	if (reader && open_ > (missing & -missing))
 	{
@@ -57,19 +56,7 @@ SegmentSet::open_in_order(uint32 numbers)
 				open_one(segment);
 		if (!tables_->has_segments || !tables_may_differ())
 			return;
-		/*
-		 * The catalog has changed: close all segments, so that the next look_at_tables() reads the
-		 * catalog while no segment is locked.
-		 */
-		if (reader && i < kTries - 1)
-		{
-			numbers |= open_;
-			close();
-		}
 	}
-	/*
-	 * The catalog has changed at each of kTries tries, so now read it although segments are locked.
-	 */
 	tables_ = &look_at_tables();
 }
 

@@ -1,5 +1,6 @@
 #include "rows/unique_key.h"
 
+#include "catalog/shape.h"
 #include "rows/look_up.h"
 #include "rows/visibility.h"
 
@@ -130,7 +131,7 @@ look_in_segment(SegmentSet &segments, const Segment &segment, const UniqueKey &k
 {
 	Relation rel = segments.open(segment.number);
 	IndexLookup lookup{};
-	open_index_lookup(&lookup, rel, segment.index[kByKey], 1);
+	open_index_lookup(&lookup, rel, shape_of(rel, segment.number).index[kByKey], 1);
 	look_for_key(&lookup, key);
 	/*
 	 * Allocate room for a result before next_version() locks the buffer, since nothing may be
@@ -208,7 +209,7 @@ may_have_keys(SegmentSet &segments, const UniqueKey *keys, int n)
 			continue;
 		Relation rel = segments.open(segment.number);
 		IndexLookup lookup{};
-		open_index_lookup(&lookup, rel, segment.index[kByKey], 1);
+		open_index_lookup(&lookup, rel, shape_of(rel, segment.number).index[kByKey], 1);
 		for (int i = 0; i < n && !may; i++)
 			may = may_have_key(&lookup, RelationGetDescr(rel), keys[i]);
 		end_index_lookup(&lookup);

@@ -139,6 +139,8 @@ as_owner(q{SET client_min_messages = error; DO $$ DECLARE r record; BEGIN
 
 # ---- while a session waits for the lock of the table ----
 
+# A job for each claim: one whose claim is rolled back is not handed out before the scheduler has written the attempt.
+sql(q{SELECT count(pgq_enqueue('other', '1')) FROM generate_series(1, 10)});
 for my $case ([ 'attempt', 'worker', q{SELECT pgq_fail(job_id, lease, 'x') FROM pgq_claim('other')} ], [ 'job', 'payload', q{SELECT pgq_enqueue('q', '1')} ],
 	[ 'dead_job', 'payload', q{SELECT pgq_fail(job_id, lease, 'x', retry => false) FROM pgq_claim('other')} ], [ 'held_lock', 'owner', q{SELECT pgq_lock('third')} ])
 {

@@ -5,6 +5,7 @@
  * before the clock reaches these seconds. Counting a million jobs takes a third of a second, so the
  * counter process counts queues with many jobs.
  */
+#include "catalog/shape.h"
 #include "engine/lease.h"
 #include "load/count.h"
 #include "worker/counter.h"
@@ -32,7 +33,7 @@ with_segments_at_hand(Body body)
 		if (!lock_tables(AccessShareLock))
 			return;
 		const Tables *t = tables_if_attached();
-		if (t != nullptr && t->has_segments)
+		if (t != nullptr && has_whole_segments())
 			done = body();
 	});
 	return done;

@@ -5,6 +5,7 @@
  */
 #include "catalog/incarnation.h"
 #include "catalog/own_trigger.h"
+#include "catalog/shape.h"
 #include "catalog/token_key.h"
 #include "engine/invalidate.h"
 #include "engine/named/lock_ends.h"
@@ -45,6 +46,24 @@ complain_of_rows(SchedulerState &scheduler, const Attached &queues)
 	told = queues;
 }
 
+/* Restore the muted triggers of the segments, which are locked. Returns whether a trigger was muted. */
+static bool
+restore_triggers_of_segments()
+{
+	bool restored = false;
+	if (!has_whole_segments())
+		return false;
+	for (const Segment &segment : look_at_tables().all_segments())
+	{
+		Relation rel = table_open(segment.heap, NoLock);
+		bool muted = shape_of(rel, segment.number).muted;
+		table_close(rel, NoLock);
+		if (muted)
+			restored |= restore_triggers(segment.heap);
+	}
+	return restored;
+}
+
 /* Bring slots and triggers up to date. Act on the results after the table locks are released. */
 int64
 attach_queues(SchedulerState &scheduler)
@@ -69,9 +88,7 @@ attach_queues(SchedulerState &scheduler)
 		(void) free_gone_incarnations();
 		queues = attach_all_queues(t);
 		subscribed = OidIsValid(t.subscription);
-		for (const Segment &segment : t.all_segments())
-			if (segment.muted)
-				doubtful |= restore_triggers(segment.heap);
+		doubtful = restore_triggers_of_segments();
 		if (has_half_muted_trigger(t.queue))
 			(void) restore_triggers(t.queue);
 		if (has_half_muted_trigger(t.timetable))

@@ -1,0 +1,45 @@
+/*
+ * The shape of a segment: what the catalog says of its columns, indexes and triggers. A session
+ * looks at the shape of a segment when it opens the segment, under the lock of the segment, and
+ * remembers the shape until the relation cache reports a change. So the first call of a session
+ * reads the catalog only for the segments that the call uses.
+ */
+#pragma once
+
+#include "catalog/tables.h"
+
+namespace pgq {
+
+struct Shape
+{
+	Oid index[kIndexes]; /* by IndexName; invalid if the ring has no such index */
+	bool muted;			 /* the segment has a muted trigger (own_trigger.h) */
+	bool has_others;	 /* the segment has indexes that users have added */
+};
+
+/*
+ * Return the shape of a segment that the caller has opened and locked. Raises 55000 if the columns
+ * differ, or if an index is missing.
+ */
+Shape shape_of(Relation segment, int number);
+
+/*
+ * Open a segment for reading or writing, and look at its shape: the segment may have been altered
+ * during the wait for its lock. Raises 55000 as shape_of() does.
+ */
+Relation open_segment(const Segment &segment, LOCKMODE mode);
+
+/*
+ * Look at the shapes of all segments, and lock each segment for a moment to do so. Return whether
+ * the segments exist and no index is missing. A caller that has locked segments must have locked all
+ * of them.
+ */
+bool has_whole_segments();
+
+/* Return whether has_whole_segments() has nothing to look at. */
+bool shapes_known();
+
+/* Raise error 55000 if some segments or indexes are missing. Look as has_whole_segments() does. */
+void require_whole_segments();
+
+} // namespace pgq
