@@ -406,7 +406,6 @@ uint64
 purge_queue(const QueueRef &ref)
 {
 	uint64 purged = 0;
-	/* The row trigger updates the counts for the deleted rows. */
 	refuse_if_subscribed();
 	hold_queue(ref);
 	/*
@@ -414,6 +413,7 @@ purge_queue(const QueueRef &ref)
 	 * row.
 	 */
 	wait_for_mover(ref, mover_of(ref));
+	/* An SQL DELETE: the row trigger subtracts the deleted rows from the counts of the queue. */
 	as_owner([&] { purged = end_waiting_rows(ref.queue_id); });
 	return purged;
 }

@@ -123,8 +123,8 @@ public:
 	}
 
 	/*
-	 * End the reading. found: the numbers that were read; add them. The jobs of these seconds do
-	 * not count in beyond any more.
+	 * End the reading: add the numbers that were read (`found`) to the seconds after known_to up to
+	 * reading_to. The jobs of these seconds do not count in beyond any more.
 	 */
 	void finish_part(const DueSeconds &found)
 	{

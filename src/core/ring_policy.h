@@ -79,9 +79,10 @@ struct RingView
 };
 
 /*
- * Return the size in bytes at which a segment is full. If few segments are bare, the size grows, so
- * that a backlog does not use up the ring. The size stays in proportion to the bytes of closed
- * segments, so that a segment has no more finished rows than the ring has waiting rows.
+ * Return the size in bytes at which a segment is full: ring.least or, if that is more, twice the
+ * bytes of all closed segments divided by the number of bare segments. So segments get larger as
+ * fewer bare segments are left, and a backlog does not use up the ring. If no segment is bare, no
+ * other segment can become the current one, and the result is ring.least.
  */
 constexpr int64_t
 full_size(const RingView &ring)

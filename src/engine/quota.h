@@ -1,8 +1,9 @@
 /*
- * Quota: how many entries of a table that all databases share may be used by one database. A
- * database may use as many entries as the setting of the table says. A quarter of the setting,
- * divided by max_databases, is the own part of each database, which no other database can use. So
- * the table has entries for the own parts of all possible databases, and for the common part.
+ * Quota: how many entries one database may use in a table that all databases share. The limit is
+ * the setting of the table. The own part of each database, which no other database can use, is a
+ * quarter of the setting, divided by max_databases. The rest of the setting is the common part: so
+ * many entries all databases together may use beyond their own parts. So the table has entries for
+ * max_databases own parts and for one common part.
  *
  * lease_quota.h does the same for leases, with atomics. The counters of this file are protected by the
  * lock of the table.

@@ -18,8 +18,9 @@ struct Waiter
 	};
 	dlist_node in_line; /* protected by the lock of the queue */
 	/*
-	 * Written by the entry's process, while the entry is idle. Read by that process, and under the
-	 * lock of the queue.
+	 * queue, queue_generation and procno: only the process to which the entry belongs writes these
+	 * fields, while the entry is idle. That process reads them without a lock; other processes read
+	 * them under the lock of the queue.
 	 */
 	Relaxed<Queue *> queue; /* also read without a lock by the view capacity */
 	uint32 queue_generation;

@@ -101,8 +101,8 @@ appended(const JobRow &row, Datum more)
 }
 
 /*
- * Return the change of the owner that the request asks for. The new fence refuses late acks of
- * workers that do not know the changed job.
+ * Return the change that the request asks for, of the job that owns the key. The new fence refuses
+ * late acks of workers that do not know the changed job.
  */
 static JobChange
 change_of(const JobRow &row, const KeyedRequest &request)

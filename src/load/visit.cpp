@@ -110,7 +110,10 @@ publish_visit(const Visits &visits, const Visit &visit, GroupRows *rows)
 	});
 }
 
-/* Read the rows of one visit, and end the visit. Return false if segments are missing. */
+/*
+ * Read the rows of one visit, and end the visit. Return false, without ending the visit, if
+ * segments are missing.
+ */
 static bool
 visit_one(Visits &visits, const Visit &visit)
 {

@@ -19,8 +19,8 @@ void cut_files(Relation rel);
 void exchange_files(Relation rel);
 
 /*
- * Return whether cut_files() can be used: all indexes are btrees, and the table is not so old that
- * new files are needed.
+ * Return whether cut_files() can be used: all indexes are btrees, and the table's relfrozenxid is
+ * not old. (Only new files get a young relfrozenxid, so that no VACUUM has to freeze the table.)
  */
 bool can_be_cut(Relation rel);
 

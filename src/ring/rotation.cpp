@@ -74,9 +74,9 @@ noting_error(Database *database, int number, Body body)
 /* ---- looking at a ring ---- */
 
 /*
- * Set the number of TRUNCATEs with new files to 0 if every snapshot is newer than the first
- * TRUNCATE that was counted. Only an older snapshot keeps the dead rows of these TRUNCATEs in
- * pg_class.
+ * Set new_files to 0 if every snapshot is newer than the first TRUNCATE that was counted. Then no
+ * snapshot keeps the dead rows that this TRUNCATE has left in pg_class. A snapshot may still keep
+ * the dead rows of later TRUNCATEs.
  */
 static void
 look_at_horizon(Rotation *rotation)

@@ -32,7 +32,8 @@ struct ScheduleSpec
 Missed missed_of(const char *word);
 
 /*
- * Return the job to enqueue for one tick; its headers name the schedule and the tick. Raises 22023.
+ * Return the job to enqueue for one tick; its headers name the schedule and the tick. Raises 22023
+ * if the options of the schedule are not valid, for example if `headers` is not an object.
  */
 JobSpec job_of_tick(const ScheduleSpec &schedule, TimestampTz tick);
 

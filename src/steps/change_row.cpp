@@ -18,10 +18,11 @@ put_off(const JobRow &row, TimestampTz run_at, TimestampTz now)
 }
 
 /*
- * Update the counts after the job was written to queue `to`. entered: room in `to` was taken for
- * this job before the write, since the row that was read was in another queue. was: the columns of
- * the row version that the write has replaced; its queue may differ from that of the row that was
- * read.
+ * Update the counts after the job was written to queue `to`. entered: before the write, the caller
+ * took room in `to` for this job, since the row that the caller had read was in another queue. was:
+ * the scheduling columns of the row version that the write has replaced. The write may have waited
+ * for another transaction, so this version can be newer than the one that the caller had read, and
+ * can be in another queue.
  */
 static void
 note_move(const QueueRef &to, const SchedulingColumns &was, const Hint &now, bool entered)

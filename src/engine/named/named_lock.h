@@ -231,9 +231,10 @@ is_of(const LockKey &key, const Database *db)
 }
 
 /*
- * Store the processes that keep process `procno` from getting the lock for which it waits. Return
- * their number; -1: the process waits for no lock, or its wait may end without these processes,
- * since the time of a grant ends.
+ * Store the processes that keep process `procno` from getting the lock for which it waits, and
+ * return their number. Return -1 if the process waits for no lock; if no slot of the lock is taken;
+ * if more than `most` slots are taken; or if a grant can end by time alone, so that the wait may
+ * end although these processes do nothing.
  */
 int lock_blockers(int procno, int *procnos, int most);
 
