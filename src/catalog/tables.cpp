@@ -383,9 +383,11 @@ tables_if_attached()
 void
 complain_incomplete()
 {
-	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("partitions of the tables of pgq_ext, or their indexes, are missing"),
-					errhint("Wait until the restore has ended, or create the missing objects.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("partitions of the tables of pgq_ext, or their indexes, are missing"),
+			 errhint("If a restore is running, wait until it has ended. Otherwise create the "
+					 "missing objects.")));
 }
 
 void
