@@ -70,7 +70,7 @@ public:
 			desc_ = info_->expectedDesc;
 			return;
 		}
-		/* Raise an error, or look for the type of the result. */
+		/* The caller accepts no rows, or has not said of which type: this call raises the error. */
 		InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 		desc_ = info_->setDesc;
 	}

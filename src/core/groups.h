@@ -118,7 +118,7 @@ public:
 
 	/* ---- room ---- */
 
-	/* Return how many more jobs of the group claims may take. */
+	/* Return how many more jobs of the group may be claimed. */
 	int32_t room(int64_t id)
 	{
 		if (Group *group = find(id))
@@ -325,7 +325,10 @@ private:
 			rates_.set_others_aside(cursor);
 	}
 
-	/* Throttle the group if it may have dropped rows that only its rate keeps back. Otherwise end its wait. */
+	/*
+	 * Throttle the group if memory may have dropped rows of the group, and only the rate limit keeps them from starting. Otherwise
+	 * the group no longer waits for time: it is neither throttled nor fading.
+	 */
 	void look_at_rate(Group *group)
 	{
 		bool waits = in_order(group->id) || !(group->cursor == Key::highest());

@@ -306,7 +306,7 @@ protected:
 
 	/* Return how many jobs a run may have: at most kMost, and so few that the jobs of all runs take about half of the nodes. */
 	int32_t quota() const { return quota_of(runs_); }
-	/* Return quota() if there were so many runs. */
+	/* Return what quota() would be with that number of runs. */
 	int32_t quota_of(uint32_t runs) const
 	{
 		static constexpr uint32_t kMost = 32;

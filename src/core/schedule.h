@@ -23,15 +23,16 @@
  * wrong, and has been corrected), D goes back to the clock: a rewind. Rows that were due may not be due any more. So W and T are
  * emptied, C becomes -infinity, and TC the first moment after D. That keeps the invariant, whatever was in memory: a row that is
  * due has a key >= C, and a row that is not due is delayed and has (run_at, id) >= TC. A refill that is under way goes on: its
- * `lowest` is lowered instead of the cursor, and rows that it has read are filed as usual, even if not due any more.
+ * `lowest` (see below) is lowered instead of the cursor, and rows that it has read are filed as usual, even if not due any more.
  *
- * A row that is not delayed and has a run_at beyond D stands among the delayed rows in the order of the index. A scan looks for
- * such rows up to the horizon (horizon.h). In a queue with fair, whose window is not refilled, the horizon is lowered when a claim
- * finds that memory knows all rows and that there is no ready one (note_exhausted()).
+ * In the index of all rows by priority and run_at, a row that is not delayed but has a run_at beyond D stands among rows that are
+ * not due. So the scan of a window refill looks for such rows up to the horizon (horizon.h). In a queue with fair, whose window
+ * is not refilled, a claim lowers the horizon when memory knows all rows and none is ready (note_exhausted()).
  *
  * A refill reads rows while other processes go on working, in three steps. `begin` sets C to +infinity, so that all hints that
  * are filed during the refill are kept. The caller scans the rows without any lock. `merge` and `finish` file the rows and set
- * the cursor again. A hint that is evicted or refused during the refill lowers `lowest`, not C. A refill that does not finish is
+ * the cursor again. `lowest` is the smallest key to which C would have been lowered during the refill, for example by a hint
+ * that is evicted or refused. C ends at `lowest` or at the end of the scan, whichever is smaller. A refill that does not finish is
  * abandoned: the cursor goes back to its start. There is at most one refill of the window and one of the timer at a time.
  *
  * Pure and unlocked: the owner holds the queue's lock around every call.

@@ -90,8 +90,9 @@ void
 Records::write_if_many()
 {
 	/*
-	 * Number of records of about a hundred jobs. So many records fill whole pages. A larger batch
-	 * would only exceed the CPU's cache.
+	 * About a hundred jobs have this number of records, if each job has a record of its attempt and
+	 * one of its end. A batch of this size fills whole pages. A larger batch would only exceed the
+	 * CPU's cache.
 	 */
 	static constexpr int kMany = 200;
 	if (n_ < kMany && (n_ == 0 || MemoryContextMemAllocated(memory_, false) <= 2 * kRoom))
