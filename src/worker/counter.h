@@ -15,7 +15,7 @@ inline constexpr char kCounterType[] = "pgq_ext counter";
 
 /*
  * Start the counter process if it is not running. Called by the scheduler. Raises 53400 if no
- * worker slot is free.
+ * background worker is free.
  */
 void start_counter(Oid tablespace);
 bool counter_is_running();
