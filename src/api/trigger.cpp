@@ -178,9 +178,10 @@ file_changed_row(const Tables &t, const TriggerData *data)
 
 /*
  * If an UPDATE moves a row of a queue with fifo to another group or queue, file a hint of the old
- * row, as if the job were due. The row may have been the head of its old group, and no lease shows
- * that. A claim that takes the hint finds no row, and then looks for the next head of the group.
- * (Deleted rows need no hint: see note_deletions().)
+ * row, as if the job were due. The row may have been the head of its old group. If its job has no
+ * lease, no end of a lease makes memory look for the next head. So the hint does: a claim that
+ * takes the hint finds no row of the job in the old group, and memory then looks for the next head
+ * of that group. (Deleted rows need no hint: see note_deletions().)
  */
 static void
 file_row_that_left(const Tables &t, const TriggerData *data)

@@ -147,10 +147,10 @@ advance_token_mark(int64 lead, bool wait, int commit_level)
 	if (t != nullptr && t->token_mark == sequence && !token_mark_is_ahead(t->database, lead))
 	{
 		/*
-		 * Without `wait` (the scheduler), write another mark only if the last mark of this process
-		 * is not far enough ahead: that mark may only wait to be on the standby. With `wait`,
-		 * always write a greater mark: the shutdown save may have saved leases with the last mark,
-		 * and a greater mark makes these leases void.
+		 * Without `wait` (the scheduler), write no new mark if the last mark of this process is far
+		 * enough ahead: perhaps that mark is not published yet only because the standby does not
+		 * have it. With `wait`, always write a greater mark: the shutdown save may have saved
+		 * leases with the last mark, and a greater mark makes these leases void.
 		 */
 		if (wait || unpublished.sequence != sequence || unpublished.mark < token_ahead_by(lead))
 			unpublished = write_mark(*t, token_ahead_by(kAhead));

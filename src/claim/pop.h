@@ -8,8 +8,9 @@ namespace pgq {
 enum class PopResult : uint8
 {
 	/*
-	 * Hints were popped; Round::n may be 0. Or jobs that were in work before the queue got an option
-	 * that limits groups were counted in their groups; then no hint was popped yet.
+	 * Hints were popped; Round::n may be 0. Or no hint was popped yet: the rules for groups have
+	 * changed, and some of the jobs that are in work since before the change still have to be
+	 * counted in their groups.
 	 */
 	kPopped,
 	kRefill,

@@ -218,8 +218,8 @@ struct RingSpec
 	int16_t born;
 	/*
 	 * The number of the column queue_id, for a ring whose segments are truncated when the time of
-	 * all their rows is over. 0: the rows of the ring are deleted one by one when their time is
-	 * over.
+	 * all their rows is over. 0: the ring has no `keep`, or its rows are deleted one by one when
+	 * their time is over.
 	 */
 	int16_t queue;
 };

@@ -65,7 +65,11 @@ public:
 		read_from(Key::lowest(), TimerKey::lowest());
 	}
 
-	/* The following functions do what the functions of the same names in lease.h do. */
+	/*
+	 * end(), give_back(), lose(), doom(), unpin(), stop_using() and unpark_due() call the functions
+	 * of lease.h (end_lease(), give_back(), lose_lease(), ...), and note whom to wake after the lock
+	 * is released. unpin() and stop_using() also make a doomed lease LOST that is no longer pinned.
+	 */
 	void end(Lease *lease, bool gone = false) { ready_ += end_lease(lease, gone); }
 	/*
 	 * Tell the sessions that wait for the end of the job. Called before the lease of the job ends.

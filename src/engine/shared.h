@@ -103,8 +103,8 @@ struct Shared
 	pg_atomic_uint32 missing_schedulers;
 	pg_atomic_uint32 starts; /* number of starts of schedulers */
 	/*
-	 * The time (monotonic) from which on the slots count all starts of jobs; 0: not set yet; see
-	 * rate_limit.h.
+	 * The time (monotonic) before which jobs may have started that the rate limits do not count, for
+	 * example jobs that another server has handed out. 0: not set yet; see rate_limit.h.
 	 */
 	pg_atomic_uint64 starts_known_since;
 

@@ -57,8 +57,8 @@ struct JobAttribute
 extern const JobAttribute job_attributes[kJobAttributes];
 
 /*
- * set_attribute() sets the attribute of that name. find_attribute() reads it, and returns whether
- * the caller has given it.
+ * set_attribute() sets the attribute of that name. find_attribute() reads the value, and returns
+ * false if the attribute was not set.
  */
 void set_attribute(JobSpec *spec, const char *name, Datum value);
 bool find_attribute(const JobSpec &spec, const char *name, Datum *value);

@@ -85,8 +85,8 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 }
 
 /*
- * Find the records of all queues that are past their time, and delete at most `most` of them, in
- * one statement.
+ * Of the rows of the segment, delete at most `most` that are past the time for which their queue
+ * keeps them, in one statement.
  */
 static int
 delete_expired(const RingSpec &ring, const Segment &segment, TimestampTz now, int most)

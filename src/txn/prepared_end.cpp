@@ -113,9 +113,10 @@ read_prepared_jobs(QueueHold &hold, const Touched *touched)
 }
 
 /*
- * Settle the leases of one queue that the transaction has used, then read the rows again that the
- * transaction has written. Returns false if the slot belongs to another queue by now. touched: the
- * changes of the transaction to this queue; NULL if these are not known.
+ * Apply the end of the prepared transaction to one queue: carry out or undo the changes to leases
+ * that the transaction has prepared. If the transaction has committed, read the rows again that it
+ * has written, or all rows if its changes are not known. Returns false if the slot belongs to
+ * another queue by now. touched: the changes of the transaction to this queue; NULL: not known.
  */
 static bool
 settle_prepared_queue(const QueueRef &ref, TransactionId xid, bool commit, const Touched *touched)
