@@ -83,17 +83,22 @@ struct Unknown
 	}
 };
 
-/* The heads of the groups that have unknown rows. The head of each group is read once. */
-class HeadsRead
+/*
+ * The first rows of the groups that have unknown rows. The first row of each group is read once.
+ *
+ * Also a row whose job has expired counts: memory may have only its hint, and finds the next row when
+ * a claim meets the hint, or when the scheduler ends the job.
+ */
+class FirstRows
 {
 public:
-	HeadsRead()
+	FirstRows()
 	{
 		HASHCTL ctl{};
 		ctl.keysize = sizeof(Name);
 		ctl.entrysize = sizeof(Entry);
 		ctl.hcxt = CurrentMemoryContext;
-		table_ = hash_create("pgq heads", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		table_ = hash_create("pgq first rows", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
 	void end()
 	{
@@ -101,19 +106,18 @@ public:
 		segments_.close();
 	}
 
-	/* Return whether an earlier job of the row's group is live. */
-	bool is_behind_head(const Suspect &row)
+	/* Return whether the group has an earlier row. */
+	bool is_behind_first(const Suspect &row)
 	{
 		bool found;
 		Name name{row.ref.queue_id, row.hint.group};
 		auto *entry = static_cast<Entry *>(hash_search(table_, &name, HASH_ENTER, &found));
 		if (!found)
-			entry->head = PG_INT64_MAX;
-		Hint head;
-		if (!found &&
-			find_head(segments_, name.queue_id, name.group, PG_INT64_MIN, PG_INT64_MAX, &head))
-			entry->head = head.key.job_id;
-		return entry->head < row.hint.key.job_id;
+			entry->first = PG_INT64_MAX;
+		Hint first;
+		if (!found && find_first_row(segments_, name.queue_id, name.group, &first))
+			entry->first = first.key.job_id;
+		return entry->first < row.hint.key.job_id;
 	}
 
 private:
@@ -125,7 +129,7 @@ private:
 	struct Entry
 	{
 		Name name;
-		int64 head; /* job_id; PG_INT64_MAX: the group has no head */
+		int64 first; /* job_id; PG_INT64_MAX: the group has no row */
 	};
 	HTAB *table_;
 	SegmentSet segments_{AccessShareLock};
@@ -167,11 +171,11 @@ note_suspects(Reconciliation *state, const Unknown &unknown)
 {
 	if (unknown.n == 0)
 		return;
-	HeadsRead heads;
+	FirstRows first_rows;
 	for (const Suspect *row = unknown.rows; row < unknown.rows + unknown.n; row++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (needs_only_head(row->ref, row->hint) && heads.is_behind_head(*row))
+		if (needs_only_head(row->ref, row->hint) && first_rows.is_behind_first(*row))
 			continue;
 		if (state->n == kSuspectsMax)
 		{
@@ -180,7 +184,7 @@ note_suspects(Reconciliation *state, const Unknown &unknown)
 		}
 		state->suspects[state->n++] = *row;
 	}
-	heads.end();
+	first_rows.end();
 }
 
 /*
@@ -358,14 +362,14 @@ file_if_forgotten(const Suspect &suspect, bool many)
 	return forgotten;
 }
 
-/* Return whether the suspect waits for the head of its group. */
+/* Return whether the suspect waits for the first row of its group. */
 static bool
 waits_for_its_head(SegmentSet &segments, const Suspect &suspect)
 {
-	Hint head;
+	Hint first;
 	return needs_only_head(suspect.ref, suspect.hint) &&
-		   find_head(segments, suspect.ref.queue_id, suspect.hint.group, PG_INT64_MIN,
-					 suspect.hint.key.job_id, &head);
+		   find_first_row(segments, suspect.ref.queue_id, suspect.hint.group, &first) &&
+		   first.key.job_id < suspect.hint.key.job_id;
 }
 
 static bool

@@ -6,15 +6,16 @@
 
 namespace pgq {
 
+/* Return whether the row is visible, and its job has not expired by then. */
 static bool
-is_valid_head(const IndexLookup &lookup, Snapshot snapshot, TimestampTz now)
+is_first(const IndexLookup &lookup, Snapshot snapshot, TimestampTz then)
 {
 	if (!HeapTupleSatisfiesVisibility(lookup.tuple, snapshot, lookup.buffer))
 		return false;
 	bool is_null;
 	Datum expires_at =
 		heap_getattr(lookup.tuple, kJobExpiresAt, lookup.slot->tts_tupleDescriptor, &is_null);
-	return is_null || DatumGetTimestampTz(expires_at) > now;
+	return is_null || DatumGetTimestampTz(expires_at) > then;
 }
 
 static void
@@ -32,16 +33,17 @@ begin_scan(IndexLookup *lookup, SegmentSet &segments, const Segment &segment, in
 }
 
 /*
- * Find the group's first job in one segment. Returns false if the segment has no job of the group.
+ * Find the group's first job in one segment, not counting jobs that expire before `then`. Returns false if the
+ * segment has no job of the group.
  */
 static bool
-first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *first)
+first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, TimestampTz then,
+				 Hint *first)
 {
-	TimestampTz now = wall_now();
 	bool found = false;
 	while (!found && next_version(lookup))
 	{
-		found = is_valid_head(*lookup, snapshot, now);
+		found = is_first(*lookup, snapshot, then);
 		if (found)
 			*first = hint_of(lookup->tuple, lookup->slot->tts_tupleDescriptor, segment);
 		unlock_version(lookup);
@@ -56,8 +58,9 @@ first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, Hint *f
  * invisible. Therefore the snapshot gets the first command id: all changes of this transaction have
  * a later one.
  */
-bool
-find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before, Hint *head)
+static bool
+find_first(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before,
+		   TimestampTz then, Hint *first)
 {
 	const Tables &t = segments.open_all();
 	Snapshot registered = RegisterSnapshot(GetLatestSnapshot());
@@ -69,18 +72,28 @@ find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 b
 		if (segments.is_bare(segment.number))
 			continue;
 		IndexLookup lookup;
-		Hint first;
 		begin_scan(&lookup, segments, segment, queue_id, group, from, before);
-		if (first_in_segment(&lookup, static_cast<uint16>(segment.number), &snapshot, &first))
+		if (first_in_segment(&lookup, static_cast<uint16>(segment.number), &snapshot, then, first))
 		{
-			*head = first;
-			before = first.key.job_id;
+			before = first->key.job_id;
 			found = true;
 		}
 		end_index_lookup(&lookup);
 	}
 	UnregisterSnapshot(registered);
 	return found;
+}
+
+bool
+find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before, Hint *head)
+{
+	return find_first(segments, queue_id, group, from, before, wall_now(), head);
+}
+
+bool
+find_first_row(SegmentSet &segments, int32 queue_id, int64 group, Hint *first)
+{
+	return find_first(segments, queue_id, group, PG_INT64_MIN, PG_INT64_MAX, DT_NOBEGIN, first);
 }
 
 } // namespace pgq

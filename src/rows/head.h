@@ -19,4 +19,10 @@ namespace pgq {
 bool find_head(SegmentSet &segments, int32 queue_id, int64 group, int64 from, int64 before,
 			   Hint *head);
 
+/*
+ * Find the first row of the group, also if its job has expired. Returns false if the group has no
+ * row.
+ */
+bool find_first_row(SegmentSet &segments, int32 queue_id, int64 group, Hint *first);
+
 } // namespace pgq

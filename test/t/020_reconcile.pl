@@ -87,6 +87,26 @@ $node->restart;
 
 # ---- nothing is found where all is well ----
 
+# Memory has dropped the second job of group "a", and has forgotten that it knew the first job, which then expires. For a minute
+# after its start the scheduler does not end expired jobs.
+create_queue($node, 'lines', 'fifo => true');
+sub enqueue_line { return sql("SELECT pgq_enqueue('lines', '$_[1]', group_key => '$_[0]', priority => $_[2])") }
+sub take_line { return sql("SELECT payload FROM pgq_claim('lines') c, pgq_ack(c.job_id, c.lease)") }
+enqueue_line('a', 1, 1);
+my $first = enqueue_line('a', 2, 0);
+is(take_line(), '1', 'a job of the group is done');
+for my $n (10 .. 29)
+{
+	enqueue_line("b$n", $n, 2);
+	enqueue_line("b$n", 0, -1);
+	is(take_line(), $n, "... then a job of group b$n");
+	enqueue_line('a', 3, 0) if $n == 10;    # the last claim has looked for the first job of group "a"
+}
+sql("UPDATE pgq_ext.job SET expires_at = now() - interval '1 s' WHERE job_id = $first");
+is(sql('SELECT * FROM pgq_check()'), '', 'a job that waits for an expired one is not missing');
+is(take_line(), '3', '... and is handed out');
+sql(q{SELECT pgq_drop_queue('lines', force => true)});
+
 create_queue($node, 'busy', "max_attempts => 1000");
 my $rounds = sql("SELECT reconciled FROM pgq_ext.queue_stats WHERE queue = 'busy'");
 $node->pgbench('-n -c 8 -j 2 -t 150', 0, [qr/processed: (\d+)\/\1\b/], [qr/^(?!.*(?:ERROR|aborted))/s], 'pgq_check under load', {
