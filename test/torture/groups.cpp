@@ -145,7 +145,7 @@ bool
 Ledger::runs_now(const HandOut &h)
 {
 	if (h.ender)
-		return h.ender->state == TxState::kPrepared;
+		return h.in_time && h.ender->state == TxState::kPrepared;
 	if (h.state == HandOut::State::kOpen)
 		return h.claimer->state == TxState::kPrepared;
 	return h.state == HandOut::State::kHeld && now() < h.until;

@@ -557,6 +557,8 @@ Ledger::accepted(const TxRef &tx, const Held &held, Deed deed, Time sent, Time n
 	if (deed == Deed::kRetry && last)
 		breach("to be retried, but its attempts are used up", job);
 	h.ender = tx;
+	h.in_time =
+		h.state == HandOut::State::kOpen || (h.state == HandOut::State::kHeld && now() < h.until);
 	h.releasing |= deed == Deed::kRelease;
 	if (tx->state == TxState::kEnding)
 		return; /* a single statement, for which intend() has added the effect */

@@ -181,6 +181,8 @@ private:
 		State state;
 		TxRef claimer; /* NULL: the claim was a transaction of its own */
 		TxRef ender;   /* open transaction that has acked or failed the job */
+		bool in_time =
+			false; /* the lease was certainly current when `ender` acked or failed the job */
 		Deed end = Deed::kAck;
 		/* its pgq_fail is committed, so it certainly counts as an attempt */
 		bool failed = false;

@@ -62,7 +62,7 @@ Ledger::runs_beside(const HandOut &h, const HandOut &later)
 	if (h.epoch != later.epoch || h.received >= later.sent)
 		return false;
 	if (h.ender)
-		return h.ender->state == TxState::kPrepared;
+		return h.in_time && h.ender->state == TxState::kPrepared;
 	if (h.state == HandOut::State::kOpen)
 		return h.claimer->state == TxState::kPrepared;
 	return h.state == HandOut::State::kHeld && later.received < h.until;
