@@ -74,4 +74,11 @@ SELECT array_agg(payload ORDER BY group_key, payload) FROM pg_temp.next('f', 10)
 SELECT array_agg(payload ORDER BY group_key, payload) FROM pg_temp.next('f', 10);
 SELECT array_agg(payload ORDER BY group_key, payload) FROM pg_temp.next('f', 10);
 SELECT * FROM pgq_check();
+-- A job that was deleted uses up no turn: the other group comes next.
+SELECT pgq_purge_queue('q');
+SELECT pg_temp.fill('q', 'a', 2), pg_temp.fill('q', 'b', 2);
+SELECT group_key AS first FROM pg_temp.next('q', 1) \gset
+DELETE FROM pgq_ext.job WHERE payload = '1';
+SELECT group_key = :'first' AS first_again, payload FROM generate_series(1, 2) i, pg_temp.next('q', 1 + 0 * i);
+SELECT * FROM pgq_check();
 SELECT pgq_drop_queue(queue, force => true) FROM pgq_ext.queue ORDER BY queue;

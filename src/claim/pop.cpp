@@ -66,6 +66,7 @@ note_taken(Round *round, const QueueHold &hold, Lease *lease, const Hint &hint)
 {
 	Candidate &popped = round->popped[round->n++];
 	popped.hint = hint;
+	popped.turn_before = hold.schedule().turn_before();
 	popped.lease = lease;
 	popped.serial = serial_of(lease);
 	popped.token = token_of(lease);
@@ -108,6 +109,7 @@ static StopReason
 take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 {
 	Lease *lease;
+	Schedule &schedule = hold.schedule();
 	TakeResult taken = take_lease(hold.queue(), hint, &lease);
 	switch (taken)
 	{
@@ -122,13 +124,14 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 			 * If the lease is in another queue, rows of this queue are read again later.
 			 */
 			note_missed(hold.queue(), lease, hint);
+			schedule.return_turn(hint);
 			break;
 		case TakeResult::kFull:
-			hold.schedule().take_back(hint);
+			schedule.take_back(hint);
 			break;
 	}
 	if (taken != TakeResult::kTaken)
-		hold.schedule().left(hint);
+		schedule.left(hint);
 	return taken == TakeResult::kFull ? StopReason::kLeases : StopReason::kNone;
 }
 
@@ -139,10 +142,12 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 static StopReason
 pop_one(Round *round, QueueHold &hold, Lease *lender)
 {
-	Hint hint = hold.schedule().pop();
-	if (!hold.schedule().admit(hint))
-		return StopReason::kNone;
-	return take_admitted(round, hold, hint, lender);
+	Schedule &schedule = hold.schedule();
+	Hint hint = schedule.pop();
+	if (schedule.admit(hint))
+		return take_admitted(round, hold, hint, lender);
+	schedule.return_turn(hint);
+	return StopReason::kNone;
 }
 
 /*

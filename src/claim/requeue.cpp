@@ -18,6 +18,17 @@ file_in_its_queue(const Database *db, const JobRow &row)
 	/* If that queue has no slot, the row is read when the queue gets a slot. */
 }
 
+/*
+ * Return whether memory need not have the hint of a live job of the queue: the job is behind an earlier
+ * job of its group, whose end leads to this one. But if the clock was set back, the job may not be due
+ * any more, and jobs that are not due are found only through the timer.
+ */
+static bool
+waits_behind(const Candidate &popped, const Schedule &schedule)
+{
+	return popped.behind && schedule.due(popped.row.hint());
+}
+
 static void
 settle_lease(const QueueRef &ref, const Candidate &popped, int64 monotonic, QueueHold &hold)
 {
@@ -27,13 +38,26 @@ settle_lease(const QueueRef &ref, const Candidate &popped, int64 monotonic, Queu
 	else if (popped.visibility == Visibility::kBusy)
 		park_lease(popped.lease, monotonic);
 	else if (popped.visibility == Visibility::kDead || popped.row.queue_id() != ref.queue_id ||
-			 popped.behind)
+			 waits_behind(popped, hold.schedule()))
 		hold.end(popped.lease);
 	else
 	{
 		popped.lease->hint = popped.row.hint();
 		hold.give_back(popped.lease);
 	}
+}
+
+/*
+ * With fair, let groups keep their turns whose popped jobs cannot be handed out. A claim does so a few
+ * times only: otherwise a group with many expired jobs would keep other groups waiting.
+ */
+static void
+return_turns(Round *round, Schedule &schedule)
+{
+	static constexpr int kMostReturned = 8;
+	for (int i = round->n - 1; i >= 0 && round->turns_returned < kMostReturned; i--)
+		if (const Candidate &popped = round->popped[i]; !popped.fits(round->ref))
+			round->turns_returned += schedule.return_turn_late(popped.hint, popped.turn_before);
 }
 
 void
@@ -47,6 +71,7 @@ requeue_rejected(Round *round)
 	forget_lease_effects(round->n);
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		int64 monotonic = monotonic_now();
+		return_turns(round, hold.schedule());
 		for (int i = 0; i < round->n; i++)
 			settle_lease(ref, round->popped[i], monotonic, hold);
 	});

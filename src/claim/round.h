@@ -24,6 +24,7 @@ struct Candidate
 	uint64 serial;
 	int64 token;
 	Hint hint;
+	int64 turn_before; /* Schedule::turn_before() after the pop */
 	Visibility visibility;
 	bool ghost; /* verify() has found no live row of the job */
 	JobRow row;
@@ -105,6 +106,7 @@ struct Round
 
 	/* State that each round of the claim at this queue hands on to the next round. */
 	RefillWait patience;
+	int turns_returned; /* how often a group has kept its turn because its job could not be handed out */
 	Lenders lenders;
 	/* Open only from a visit or a step (load/groups.h) to the end of verify(): never during a wait. */
 	SegmentSet segments{AccessShareLock};

@@ -124,6 +124,15 @@ public:
 			left_ = std::max<int64_t>(left_, priority);
 	}
 
+	/* Note that the hand of this priority has gone back: groups outside the arc whose turns come next now may lack jobs. */
+	void reach_back(int32_t priority, int64_t hand)
+	{
+		if (!on_ || priority != priority_ || left_ < priority || in_arc(after(hand)))
+			return;
+		next_ = after(hand);
+		serial_++;
+	}
+
 	/* ---- steps ---- */
 
 	LapStep begin_step()

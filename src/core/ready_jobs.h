@@ -108,6 +108,19 @@ public:
 	/* Note that the lease of the popped job was not taken. */
 	void left(const Hint &hint) { look_at_group(hint.group); }
 
+	/* With fair: let the group of the job that was just popped keep its turn. */
+	void return_turn(const Hint &popped)
+	{
+		if (fair())
+			(void) turns_.return_turn(popped, turns_.turn_before());
+	}
+	/* Do the same for a job that was popped some time ago. before: turn_before() after the pop. Return whether it was done. */
+	bool return_turn_late(const Hint &popped, int64_t before)
+	{
+		return fair() && turns_.return_turn_late(popped, before);
+	}
+	int64_t turn_before() const { return turns_.turn_before(); }
+
 	/* Stop counting a lease in the group. */
 	void release_group(int64_t id, bool claiming = false)
 	{

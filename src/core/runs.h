@@ -57,6 +57,47 @@ public:
 	bool empty() const { return runs_ == 0; }
 	int64_t hand_of(int32_t priority) const { return hands_[index_of(priority)]; }
 
+	/* Return the group that had the turn before the last call of give_turn(). */
+	int64_t turn_before() const { return turn_before_; }
+
+	/*
+	 * Undo the turn of a job that was popped and not handed out, unless another group has had a turn since. before: turn_before()
+	 * after the pop. Return whether the turn was undone.
+	 */
+	bool return_turn(const Hint &popped, int64_t before)
+	{
+		int64_t &last = hand(popped.key.priority);
+		bool is_last = last == popped.group;
+		last = is_last ? before : last;
+		return is_last;
+	}
+
+	/* ---- for views and checks ---- */
+
+	bool contains(const Hint &hint) const
+	{
+		Node *job = of(Tree::lower_bound(&nodes_, Place{hint.group, false, hint.key}, ByGroup{}));
+		return &job->links != &nodes_ && !job->is_run && job->group == hint.group &&
+			   job->hint.key == hint.key;
+	}
+
+	template <typename Visit> void for_each(Visit visit) const
+	{
+		for (TreeNode *n = Tree::begin_node(&nodes_); n != &nodes_; n = Tree::next_node(n))
+			if (!of(n)->is_run)
+				visit(of(n)->hint);
+	}
+
+	/* Call visit(group, number of jobs, key of the marker or NULL, whether a visit is under way, lowest_of()) for each run. */
+	template <typename Visit> void for_each_run(Visit visit) const
+	{
+		for (TreeNode *n = Tree::begin_node(&nodes_); n != &nodes_; n = Tree::next_node(n))
+			if (Node *node = of(n); node->is_run)
+				visit(node->group, node->run.size, node->run.more ? &node->run.from : nullptr,
+					  node->run.visit != 0,
+					  node->run.visit != 0 ? lowest_of(node->run) : Key::highest());
+	}
+
 protected:
 	void init(Node *storage, uint32_t capacity)
 	{
@@ -64,8 +105,17 @@ protected:
 		capacity_ = capacity + kLeast;
 		peak_ = 0;
 	}
-	void reset_hands() { std::fill(std::begin(hands_), std::end(hands_), INT64_MAX); }
+	void reset_hands()
+	{
+		std::fill(std::begin(hands_), std::end(hands_), INT64_MAX);
+		turn_before_ = INT64_MAX;
+	}
 	int64_t &hand(int32_t priority) { return hands_[index_of(priority)]; }
+	void give_turn(int32_t priority, int64_t group)
+	{
+		turn_before_ = hand_of(priority);
+		hand(priority) = group;
+	}
 
 	void clear()
 	{
@@ -347,6 +397,7 @@ private:
 	uint32_t peak_; /* greatest used_ since init() */
 	uint32_t runs_; /* number of runs */
 	int64_t hands_[kHands];
+	int64_t turn_before_;
 	Key lowest_[kVisitsMax]; /* for each visit: smallest key that was passed to note_met() so far */
 };
 

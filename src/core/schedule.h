@@ -157,8 +157,7 @@ public:
 	/* File again the hint of a job that was just popped: the job cannot be claimed now. Its group keeps its turn. */
 	void take_back(const Hint &hint)
 	{
-		if (fair())
-			turns_.return_turn(hint);
+		return_turn(hint);
 		file(hint);
 	}
 

@@ -139,15 +139,20 @@ public:
 		Node *run = next();
 		Node *first = first_of(run);
 		Hint hint = first->hint;
-		before_ = hand_of(hint.key.priority);
-		hand(hint.key.priority) = hint.group;
+		give_turn(hint.key.priority, hint.group);
 		remove_job(run, first);
 		order(run);
 		return hint;
 	}
 
-	/* Undo the turn of the last pop, whose job was not handed out. */
-	void return_turn(const Hint &popped) { hand(popped.key.priority) = before_; }
+	/* Call return_turn() for a job that was popped some time ago. */
+	bool return_turn_late(const Hint &popped, int64_t before)
+	{
+		bool returned = return_turn(popped, before);
+		if (returned)
+			lap_.reach_back(popped.key.priority, before);
+		return returned;
+	}
 
 	/* ---- visits of markers ---- */
 
@@ -274,13 +279,6 @@ public:
 
 	/* ---- for views and checks ---- */
 
-	bool contains(const Hint &hint) const
-	{
-		Node *job = of(Tree::lower_bound(&nodes_, Place{hint.group, false, hint.key}, ByGroup{}));
-		return &job->links != &nodes_ && !job->is_run && job->group == hint.group &&
-			   job->hint.key == hint.key;
-	}
-
 	bool covers(const Hint &hint, bool in_order) const
 	{
 		Node *run = find(hint.group);
@@ -289,23 +287,6 @@ public:
 		bool behind =
 			in_order && run->run.size > 0 && first_of(run)->hint.key.job_id < hint.key.job_id;
 		return behind || (run->run.more && !(hint.key < run->run.from)) || contains(hint);
-	}
-
-	template <typename Visit> void for_each(Visit visit) const
-	{
-		for (TreeNode *n = Tree::begin_node(&nodes_); n != &nodes_; n = Tree::next_node(n))
-			if (!of(n)->is_run)
-				visit(of(n)->hint);
-	}
-
-	/* Call visit(group, number of jobs, key of the marker or NULL, whether a visit is under way, lowest_of()) for each run. */
-	template <typename Visit> void for_each_run(Visit visit) const
-	{
-		for (TreeNode *n = Tree::begin_node(&nodes_); n != &nodes_; n = Tree::next_node(n))
-			if (Node *node = of(n); node->is_run)
-				visit(node->group, node->run.size, node->run.more ? &node->run.from : nullptr,
-					  node->run.visit != 0,
-					  node->run.visit != 0 ? lowest_of(node->run) : Key::highest());
 	}
 
 private:
@@ -430,7 +411,6 @@ private:
 			hand(run->run.priority) = run->group;
 	}
 
-	int64_t before_; /* value of the hand before the last pop moved it */
 	/*
 	 * Upper bound of the priorities of ready jobs, also of those that memory lacks. In a queue with fifo, the end of a job makes a
 	 * process look for the next job of the group. Its priority is unknown, so the marker gets this bound: with the highest possible

@@ -29,6 +29,7 @@ struct Leased
 	Hint missed;
 	int missed_count;
 	int64_t floor;
+	int64_t turn_before; /* Schedule::turn_before() after the pop */
 };
 
 struct Shape
@@ -250,12 +251,15 @@ public:
 			fail("job " + std::to_string(hint.key.job_id) + " of " + std::to_string(hint.group) +
 				 " goes out before " + std::to_string(wanted.key.job_id) + " of " +
 				 std::to_string(wanted.group));
+		int64_t before = c.turn_before();
 		if (!c.admit(hint))
-			return 0;
+			return c.return_turn(hint), 0;
 		bool held = leased.contains(hint.key.job_id);
 		if (held || static_cast<int>(leased.size()) >= p.leases)
 		{
-			held ? note_missed(hint.key.job_id, hint) : c.take_back(hint);
+			held ? c.return_turn(hint) : c.take_back(hint);
+			if (held)
+				note_missed(hint.key.job_id, hint);
 			c.left(hint);
 			return held ? 0 : -1;
 		}
@@ -263,7 +267,8 @@ public:
 			fail("limit exceeded");
 		if (counts(hint.group) && rules.rate > 0 && started(hint.group) >= rules.rate)
 			fail("rate exceeded");
-		Leased l{hint, true, counts(hint.group) ? hint.group : 0, {}, 0, c.floor_of(hint.group)};
+		Leased l{hint,	true, counts(hint.group) ? hint.group : 0, {}, 0, c.floor_of(hint.group),
+				 before};
 		if (l.counted != 0)
 		{
 			need_entry(hint.group);
@@ -289,6 +294,12 @@ public:
 		if (refile && rows.contains(id))
 			c.file(rows[id]);
 	}
+	/* End the lease of a job that was popped and cannot be handed out. */
+	void reject(int64_t id, bool refile)
+	{
+		(void) c.return_turn_late(leased[id].hint, leased[id].turn_before);
+		end(id, refile);
+	}
 	bool verify(int64_t id)
 	{
 		Leased &l = leased[id];
@@ -298,13 +309,13 @@ public:
 		{
 			const Hint *head = head_of(l.hint.group, l.floor);
 			if (head != nullptr && head->key.job_id < id)
-				return end(id, false), false;
+				return reject(id, !c.due(it->second)), false;
 			if (head != head_of(l.hint.group) && l.counted != 0 && settled(l.hint.group) &&
 				l.floor > head_of(l.hint.group)->key.job_id && l.floor == c.floor_of(l.hint.group))
 				fail("a floor is above a live job");
 		}
 		if (!fits)
-			return end(id, true), false;
+			return reject(id, true), false;
 		l.claiming = false;
 		if (l.hint.group != 0)
 		{

@@ -114,6 +114,7 @@ struct Job
 		kEnding
 	} lease;
 	Hint leased;		  /* hint by which the lease was taken */
+	int64_t turn_before;  /* kClaiming: Schedule::turn_before() after the pop */
 	Hint missed;		  /* another hint, met while the job was leased */
 	uint8_t missed_count; /* number of missed hints; 2: at least two */
 	int64_t counted;	  /* group in which the lease counts; 0: none */
@@ -391,12 +392,18 @@ World::pop()
 		comes_before(wanted, hint))
 		fail("job " + std::to_string(hint.key.job_id) + " goes out before " +
 			 std::to_string(wanted.key.job_id));
+	int64_t before = c.turn_before();
 	if (!c.admit(hint))
+	{
+		c.return_turn(hint);
 		return kNothing;
+	}
 	if (j.lease != Job::kFree || leases() == p.leases)
 	{
 		bool full = j.lease == Job::kFree;
-		full ? c.take_back(hint) : note_missed(j, hint);
+		full ? c.take_back(hint) : c.return_turn(hint);
+		if (!full)
+			note_missed(j, hint);
 		c.left(hint);
 		return full ? kNoLease : kNothing;
 	}
@@ -406,6 +413,7 @@ World::pop()
 		fail("more jobs of a group start than may");
 	j.lease = Job::kClaiming;
 	j.leased = hint;
+	j.turn_before = rules().fair ? before : 0;
 	j.missed_count = 0;
 	j.counted = counts(hint.group) ? hint.group : 0;
 	if (j.counted != 0)
@@ -430,18 +438,21 @@ World::verify(Job &j)
 			fail("a floor is above a live job");
 		if (behind)
 		{
-			j.refile = false;
+			(void) c.return_turn_late(j.leased, j.turn_before);
+			j.refile = !due(j.row);
 			end(j);
 			return false;
 		}
 	}
 	if (!fits)
 	{
+		(void) c.return_turn_late(j.leased, j.turn_before);
 		j.refile = j.live;
 		end(j);
 		return false;
 	}
 	j.lease = Job::kOut;
+	j.turn_before = 0;
 	if (j.counted != 0 || j.leased.group != 0)
 	{
 		c.groups().note_start(j.counted != 0 ? j.counted : j.leased.group, j.counted != 0);
@@ -461,6 +472,7 @@ World::end(Job &j)
 	int missed_count = j.missed_count;
 	bool refile = j.refile;
 	j.lease = Job::kFree;
+	j.turn_before = 0;
 	j.counted = 0;
 	j.missed_count = 0;
 	j.refile = false;
@@ -915,8 +927,11 @@ World::read_alone(Reading::Kind kind)
 	Reading begun = s.reading;
 	read();
 	publish();
-	/* Check only the first visit: jobs that a later visit has found may be evicted, and then be behind the same marker again. */
-	if (kind == Reading::kVisit && begun.n > 0 && is_marked_up_to(begun.visits[0]))
+	/*
+	 * Check only the first visit: jobs that a later visit has found may be evicted, and then be behind the same marker again. Also
+	 * the job of the first visit may be evicted, if a later visit has found a job that goes out before.
+	 */
+	if (kind == Reading::kVisit && begun.n > 0 && is_marked_up_to(begun.visits[0]) && !c.poppable())
 		fail("a visit leaves its marker where it was");
 	if (kind == Reading::kRefill && !c.poppable() && !(begun.start < c.cursor()))
 		fail("a refill raises no cursor");

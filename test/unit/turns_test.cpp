@@ -109,10 +109,33 @@ TEST_F(TurnsTest, AReturnedTurnComesAgain)
 	{
 		Hint hint = turns.pop();
 		EXPECT_EQ(hint.key.job_id, 2);
-		turns.return_turn(hint);
+		EXPECT_TRUE(turns.return_turn(hint, turns.turn_before()));
 		insert(hint);
 	}
 	EXPECT_EQ(pop_all(), (Ids{2, 3}));
+}
+
+TEST_F(TurnsTest, AJobThatIsNotHandedOutUsesUpNoTurn)
+{
+	init(8);
+	insert(job(1, 5)), insert(job(2, 9)), insert(job(3, 9)), insert(job(4, 12));
+	EXPECT_EQ(turns.pop().key.job_id, 1);
+	Hint gone = turns.pop();
+	EXPECT_EQ(gone.key.job_id, 2);
+	EXPECT_TRUE(turns.return_turn(gone, turns.turn_before()));
+	EXPECT_EQ(pop_all(), (Ids{3, 4}));
+}
+
+TEST_F(TurnsTest, ATurnIsNotReturnedAfterTheTurnOfAnotherGroup)
+{
+	init(8);
+	insert(job(1, 5)), insert(job(2, 9)), insert(job(3, 5));
+	Hint gone = turns.pop();
+	int64_t before = turns.turn_before();
+	EXPECT_EQ(turns.pop().key.job_id, 2);
+	EXPECT_FALSE(turns.return_turn(gone, before));
+	insert(job(4, 9));
+	EXPECT_EQ(pop_all(), (Ids{3, 4}));
 }
 
 TEST_F(TurnsTest, AnEqualOneIsReplaced)
