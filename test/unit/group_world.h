@@ -931,7 +931,8 @@ World::read_alone(Reading::Kind kind)
 	 * Check only the first visit: jobs that a later visit has found may be evicted, and then be behind the same marker again. Also
 	 * the job of the first visit may be evicted, if a later visit has found a job that goes out before.
 	 */
-	if (kind == Reading::kVisit && begun.n > 0 && is_marked_up_to(begun.visits[0]) && !c.poppable())
+	if (kind == Reading::kVisit && begun.n > 0 && is_marked_up_to(begun.visits[0]) &&
+		!(rules().fair && c.turns().poppable()))
 		fail("a visit leaves its marker where it was");
 	if (kind == Reading::kRefill && !c.poppable() && !(begun.start < c.cursor()))
 		fail("a refill raises no cursor");
