@@ -4,6 +4,7 @@
  * How a job flows: api -> jobs -> rows (insert) -> txn (effect) -> engine (hint) ->
  * jobs (claim) -> txn -> rows (delete). docs/architecture.md has the map.
  */
+#include "api/claim_scan.h"
 #include "api/restore.h"
 #include "catalog/version.h"
 #include "claim/prepared_claim.h"
@@ -37,6 +38,7 @@ _PG_init(void)
 	pgq::prepared_claims_init();
 	pgq::session_end_init();
 	pgq::restore_init();
+	pgq::claim_scan_init();
 	pgq::workers_init();
 	pgq::rotation_init();
 	pgq::runs_init();

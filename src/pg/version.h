@@ -4,11 +4,15 @@
  */
 #pragma once
 
-#if PG_VERSION_NUM >= 190000
 extern "C" {
-#include "nodes/miscnodes.h"
-}
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
 #endif
+#if PG_VERSION_NUM >= 190000
+#include "nodes/miscnodes.h"
+#endif
+}
 
 namespace pgq {
 
@@ -31,6 +35,36 @@ ask_for_reload()
 #else
 	SignalHandlerForConfigReload(SIGHUP);
 #endif
+}
+
+/* ---- expressions ---- */
+
+/* Call walker(node, context) for the nodes below that node: expression_tree_walker(). */
+inline bool
+walk_below(Node *node, bool (*walker)(Node *, void *), void *context)
+{
+#if PG_VERSION_NUM >= 160000
+	return expression_tree_walker(node, walker, context);
+#else
+	return expression_tree_walker(
+		node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(walker)), context);
+#endif
+}
+
+/* ---- rights ---- */
+
+/* Raise an error if the current user may not execute the function. */
+inline void
+check_execute(Oid function)
+{
+#if PG_VERSION_NUM >= 160000
+	AclResult allowed = object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE);
+#else
+	AclResult allowed = pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE);
+#endif
+	if (allowed != ACLCHECK_OK)
+		aclcheck_error(allowed, OBJECT_FUNCTION, get_func_name(function));
+	InvokeFunctionExecuteHook(function);
 }
 
 /* ---- workers ---- */
@@ -202,181 +236,6 @@ using CacheId = SysCacheIdentifier;
 using CacheId = int;
 #endif
 
-/* ---- heap and indexes ---- */
-
-/* Which indexes need a new entry after an update. */
-enum class OwedEntries : uint8
-{
-	kNone,
-	/* only indexes that summarize blocks (BRIN): for other indexes the update is HOT */
-	kSummarizing,
-	kAll,
-};
-
-/*
- * Call heap_update(), and wait for other transactions that have locked the row. *owed: set to the
- * indexes that need an entry for the new version.
- */
-inline TM_Result
-update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
-{
-	TM_FailureData failure;
-	LockTupleMode lock_mode;
-#if PG_VERSION_NUM >= 160000
-	TU_UpdateIndexes indexes;
-#if PG_VERSION_NUM >= 190000
-	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), 0, InvalidSnapshot,
-								   true, &failure, &lock_mode, &indexes);
-#else
-	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
-								   &failure, &lock_mode, &indexes);
-#endif
-	*owed = indexes == TU_All			? OwedEntries::kAll
-			: indexes == TU_Summarizing ? OwedEntries::kSummarizing
-										: OwedEntries::kNone;
-#else
-	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
-								   &failure, &lock_mode);
-	*owed = HeapTupleIsHeapOnly(next) ? OwedEntries::kNone : OwedEntries::kAll;
-#endif
-	return result;
-}
-
-/* Call heap_delete(). moves: the row is moved to another partition. */
-inline TM_Result
-delete_row(Relation rel, ItemPointer tid, bool wait, TM_FailureData *failure, bool moves)
-{
-#if PG_VERSION_NUM >= 190000
-	return heap_delete(rel, tid, GetCurrentCommandId(true),
-					   moves ? TABLE_DELETE_CHANGING_PARTITION : 0, InvalidSnapshot, wait, failure);
-#else
-	return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, failure, moves);
-#endif
-}
-
-inline TableScanDesc
-begin_table_scan(Relation rel, Snapshot snapshot, int keys, ScanKeyData *key)
-{
-#if PG_VERSION_NUM >= 190000
-	return table_beginscan(rel, snapshot, keys, key, SO_NONE);
-#else
-	return table_beginscan(rel, snapshot, keys, key);
-#endif
-}
-
-inline IndexScanDesc
-begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int keys)
-{
-#if PG_VERSION_NUM >= 190000
-	return index_beginscan(heap, index, snapshot, nullptr, keys, 0, SO_NONE);
-#elif PG_VERSION_NUM >= 180000
-	return index_beginscan(heap, index, snapshot, nullptr, keys, 0);
-#else
-	return index_beginscan(heap, index, snapshot, keys, 0);
-#endif
-}
-
-/* Return the btree leaf where an entry with that key belongs, pinned and locked for writing. */
-inline Buffer
-lock_leaf(Relation heap, Relation index, BTScanInsert key)
-{
-	Buffer leaf;
-#if PG_VERSION_NUM >= 190000
-	/* Ask for the stack of parent pages, which _bt_search() needs to finish an incomplete split. */
-	BTStack way = _bt_search(index, heap, key, &leaf, BT_WRITE, true);
-	while (way != nullptr)
-	{
-		BTStack up = way->bts_parent;
-		pfree(way);
-		way = up;
-	}
-#elif PG_VERSION_NUM >= 170000
-	_bt_freestack(_bt_search(index, heap, key, &leaf, BT_WRITE));
-#elif PG_VERSION_NUM >= 160000
-	_bt_freestack(_bt_search(index, heap, key, &leaf, BT_WRITE, nullptr));
-#else
-	_bt_freestack(_bt_search(index, key, &leaf, BT_WRITE, nullptr));
-#endif
-	return leaf;
-}
-
-/* Complete a tuple descriptor that was built field by field. */
-inline void
-finish_descriptor([[maybe_unused]] TupleDesc desc)
-{
-#if PG_VERSION_NUM >= 190000
-	TupleDescFinalize(desc);
-#endif
-}
-
-/* Type of the argument `item` of PageAddItem(). */
-#if PG_VERSION_NUM >= 190000
-using PageItem = const void *;
-#else
-using PageItem = Item;
-#endif
-
-/* Insert index entries as the executor does. only_summarizing: the update is HOT. */
-inline List *
-insert_index_tuples(ResultRelInfo *result, TupleTableSlot *slot, EState *estate, bool no_error,
-					bool only_summarizing)
-{
-#if PG_VERSION_NUM >= 190000
-	return ExecInsertIndexTuples(result, estate,
-								 (no_error ? EIIT_NO_DUPE_ERROR : 0) |
-									 (only_summarizing ? EIIT_ONLY_SUMMARIZING : 0),
-								 slot, NIL, nullptr);
-#elif PG_VERSION_NUM >= 160000
-	return ExecInsertIndexTuples(result, slot, estate, false, no_error, nullptr, NIL,
-								 only_summarizing);
-#else
-	return ExecInsertIndexTuples(result, slot, estate, false, no_error, nullptr, NIL);
-#endif
-}
-
-/* Return the primary key's index, or InvalidOid if there is none or it is deferrable. */
-inline Oid
-primary_key_of(Relation rel)
-{
-#if PG_VERSION_NUM >= 180000
-	return RelationGetPrimaryKeyIndex(rel, false);
-#else
-	return RelationGetPrimaryKeyIndex(rel);
-#endif
-}
-
-/* Replace the table's file by a new, empty file. Takes effect at commit. */
-inline void
-give_new_file(Relation rel)
-{
-#if PG_VERSION_NUM >= 160000
-	RelationSetNewRelfilenumber(rel, rel->rd_rel->relpersistence);
-#else
-	RelationSetNewRelfilenode(rel, rel->rd_rel->relpersistence);
-#endif
-}
-
-inline void
-rebuild_indexes(Oid relid, int flags)
-{
-	ReindexParams options{};
-#if PG_VERSION_NUM >= 170000
-	reindex_relation(nullptr, relid, flags, &options);
-#else
-	reindex_relation(relid, flags, &options);
-#endif
-}
-
-inline void
-set_trigger(Relation rel, const char *name, char when, LOCKMODE mode)
-{
-#if PG_VERSION_NUM >= 160000
-	EnableDisableTrigger(rel, name, InvalidOid, when, false, false, mode);
-#else
-	EnableDisableTrigger(rel, name, when, false, mode);
-#endif
-}
-
 /* ---- waiting ---- */
 
 inline uint32
@@ -447,3 +306,5 @@ all_settings(int *n)
 }
 
 } // namespace pgq
+
+#include "pg/version_storage.h"

@@ -1,0 +1,175 @@
+#include "api/claim_call.h"
+
+#include "api/args.h"
+#include "api/job_list.h"
+#include "catalog/queue_row.h"
+#include "claim/session_lease.h"
+#include "claim/wait.h"
+#include "load/attach.h"
+#include "pg/stop_point.h"
+#include "txn/effects.h"
+
+namespace pgq {
+
+static constexpr int kMaxJobs = 10000;
+
+/*
+ * Claim until at least one job is handed out, or no job is available. If the claim has taken jobs,
+ * but none of them may be handed out any more, claim again.
+ */
+static HandedOut
+claim_until_handed_out(const QueueRef *refs, char *const *names, int n, Claim *claim,
+					   const ClaimReceiver &receiver)
+{
+	for (;;)
+	{
+		claim_jobs(refs, names, n, claim);
+		stop_point("claim-hand-out");
+		require_rights(refs, names, n);
+		HandedOut out = hand_out_all(claim);
+		if (out.jobs > 0 || out.kept == 0)
+			return out;
+		receiver.clear(receiver.result);
+		claim->n = 0;
+	}
+}
+
+static void
+claim_for(const ClaimReceiver &receiver, const ClaimOptions &options, const QueueRef *refs,
+		  char *const *names, int n)
+{
+	Claim claim{};
+	claim.options = &options;
+	claim.ready =
+		static_cast<Ready *>(MemoryContextAlloc(receiver.memory, options.max_jobs * sizeof(Ready)));
+	if (options.session_bound)
+		reserve_session_leases(options.max_jobs);
+	claim.give = receiver.give;
+	claim.result = receiver.result;
+	begin_claim_call();
+	HandedOut out = claim_until_handed_out(refs, names, n, &claim, receiver);
+	note_empty(refs, claim);
+	receiver.end(receiver.result, claim.ready, out);
+	end_claim_call();
+}
+
+/* ---- arguments ---- */
+
+/*
+ * Read the options of a claim: max_jobs is argument number `max_jobs`, lease_time is argument
+ * number `lease`, and worker is the next argument.
+ */
+static ClaimOptions
+read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
+{
+	ClaimOptions options{.max_jobs = 1, .wait = 0, .lease_time = 0, .worker = application_name};
+	if (given(fcinfo, max_jobs))
+		options.max_jobs = in_range(PG_GETARG_INT32(max_jobs), 1, kMaxJobs, "max_jobs");
+	if (given(fcinfo, lease))
+		options.lease_time = lease_time(PG_GETARG_DATUM(lease), "lease_time");
+	if (given(fcinfo, lease + 1))
+		options.worker = clipped(PG_GETARG_DATUM(lease + 1), kWorkerNameMax);
+	if (options.worker == nullptr)
+		options.worker = "";
+	return options;
+}
+
+/*
+ * Read the options of a claim that may wait. The arguments are: queue or queues, max_jobs, wait,
+ * lease_time, worker, session_bound.
+ */
+static ClaimOptions
+read_options_with_wait(FunctionCallInfo fcinfo)
+{
+	ClaimOptions options = read_options(fcinfo, 1, 3);
+	if (given(fcinfo, 2))
+		options.wait = duration(PG_GETARG_DATUM(2), "wait", kWaitMax);
+	options.session_bound = given(fcinfo, 5) && PG_GETARG_BOOL(5);
+	return options;
+}
+
+namespace {
+/* The queues to claim from, without duplicates, in the order of the argument. */
+struct QueueList
+{
+	QueueRef *refs;
+	char **names;
+	int n;
+
+	bool has(const QueueRef &ref) const
+	{
+		for (int i = 0; i < n; i++)
+			if (refs[i].queue == ref.queue)
+				return true;
+		return false;
+	}
+};
+
+} // namespace
+
+static QueueList
+find_queues(Datum *names, int n)
+{
+	QueueList list;
+	list.refs = static_cast<QueueRef *>(palloc(n * sizeof(QueueRef)));
+	list.names = static_cast<char **>(palloc(n * sizeof(char *)));
+	list.n = 0;
+	for (int i = 0; i < n; i++)
+	{
+		char *name = queue_name(names[i]);
+		QueueRef ref = resolve_queue(tables(), name, Permission::kClaim);
+		if (list.has(ref))
+			continue;
+		list.names[list.n] = name;
+		list.refs[list.n++] = ref;
+	}
+	return list;
+}
+
+/* ---- the calls ---- */
+
+void
+call_claim(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
+{
+	start_write("pgq_claim()");
+	char *name = queue_name(required(fcinfo, 0, "queue"));
+	ClaimOptions options = read_options_with_wait(fcinfo);
+	QueueRef ref = resolve_queue(tables(), name, Permission::kClaim);
+	claim_for(receiver, options, &ref, &name, 1);
+}
+
+void
+call_claim_any(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
+{
+	start_write("pgq_claim_any()");
+	Datum *elements;
+	int n = elements_of(required(fcinfo, 0, "queues"), TEXTOID, "queues", &elements);
+	if (n > max_claim_queues)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("too many queues in one call"),
+			 errdetail("The array has %d elements; at most %d are allowed.", n, max_claim_queues),
+			 errhint("Raise pgq_ext.max_claim_queues and restart the server.")));
+	ClaimOptions options = read_options_with_wait(fcinfo);
+	QueueList list = find_queues(elements, n);
+	claim_for(receiver, options, list.refs, list.names, list.n);
+}
+
+/* Never waits for jobs: the acks would stay uncommitted during the wait. */
+void
+call_ack_claim(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
+{
+	start_write("pgq_ack_claim()");
+	JobList jobs = read_jobs(fcinfo);
+	char *name = queue_name(required(fcinfo, 2, "queue"));
+	ClaimOptions options = read_options(fcinfo, 3, 4);
+	QueueRef ref = resolve_queue(tables(), name, Permission::kClaim);
+	options.for_more = jobs.n > 0;
+	ack_jobs(jobs, [&](int i, bool acked) {
+		if (!acked)
+			complain_stale(jobs.id(i), jobs.token(i));
+	});
+	claim_for(receiver, options, &ref, &name, 1);
+}
+
+} // namespace pgq

@@ -1,0 +1,182 @@
+#include "api/claim_rows.h"
+
+namespace pgq {
+
+void
+ClaimRows::init(const int *columns, int n, TupleDesc desc, MemoryContext memory)
+{
+	columns_ = columns;
+	n_columns_ = n;
+	desc_ = desc;
+	spilled_ = nullptr;
+	expires_at_ = -1;
+	for (int i = 0; i < n; i++)
+		if (columns[i] == static_cast<int>(ClaimedColumn::kLeaseExpiresAt))
+			expires_at_ = i;
+	begin(memory);
+}
+
+void
+ClaimRows::begin(MemoryContext memory)
+{
+	end();
+	memory_ = memory;
+	values_ = nullptr;
+	nulls_ = nullptr;
+	room_ = in_memory_ = rows_ = at_ = 0;
+	bytes_ = 0;
+	ready_ = nullptr;
+}
+
+void
+ClaimRows::end()
+{
+	if (spilled_ == nullptr)
+		return;
+	ExecDropSingleTupleTableSlot(spilled_slot_);
+	tuplestore_end(spilled_);
+	spilled_ = nullptr;
+}
+
+/* ---- receiving ---- */
+
+void
+ClaimRows::make_room()
+{
+	static constexpr int kGrowth = 8;
+	int room = room_ == 0 ? 1 : room_ * kGrowth;
+	auto *values = static_cast<Datum *>(
+		MemoryContextAlloc(memory_, (sizeof(Datum) + sizeof(bool)) * Max(n_columns_, 1) * room));
+	auto *nulls = reinterpret_cast<bool *>(values + static_cast<Size>(n_columns_) * room);
+	if (room_ > 0)
+	{
+		memcpy(values, values_, sizeof(Datum) * n_columns_ * in_memory_);
+		memcpy(nulls, nulls_, sizeof(bool) * n_columns_ * in_memory_);
+		pfree(values_);
+	}
+	values_ = values;
+	nulls_ = nulls;
+	room_ = room;
+}
+
+ClaimRows::Values
+ClaimRows::new_row()
+{
+	if (in_memory_ == room_)
+		make_room();
+	return row(in_memory_);
+}
+
+/* Copy a value of variable length. */
+Datum
+ClaimRows::copy(Datum value)
+{
+	Size size = VARSIZE_ANY(DatumGetPointer(value));
+	void *copy = MemoryContextAlloc(memory_, size);
+	memcpy(copy, DatumGetPointer(value), size);
+	bytes_ += size;
+	return PointerGetDatum(copy);
+}
+
+/* Put the row, which was made in memory, into the tuplestore. */
+void
+ClaimRows::spill(Values row)
+{
+	MemoryContext caller = MemoryContextSwitchTo(memory_);
+	if (spilled_ == nullptr)
+	{
+		spilled_slot_ = MakeSingleTupleTableSlot(desc_, &TTSOpsMinimalTuple);
+		spilled_ = tuplestore_begin_heap(false, false, work_mem);
+	}
+	tuplestore_putvalues(spilled_, desc_, row.values, row.nulls);
+	MemoryContextSwitchTo(caller);
+}
+
+void
+ClaimRows::put(const ClaimedJob &job)
+{
+	Values to = new_row();
+	bool spills = bytes_ / 1024 >= static_cast<Size>(work_mem);
+	for (int i = 0; i < n_columns_; i++)
+	{
+		Datum value = claimed_value(static_cast<ClaimedColumn>(columns_[i]), job, &to.nulls[i]);
+		bool copies = !spills && !to.nulls[i] && TupleDescAttr(desc_, i)->attlen == -1;
+		to.values[i] = copies ? copy(value) : value;
+	}
+	if (spills)
+		spill(to);
+	else
+		in_memory_++;
+	bytes_ += (sizeof(Datum) + sizeof(bool)) * n_columns_;
+	rows_++;
+}
+
+void
+ClaimRows::give_row(void *rows, const QueueRef &ref, const QueueOptions &options, const JobRow &row,
+					const Ready &ready)
+{
+	static_cast<ClaimRows *>(rows)->put({ref, options, row, ready});
+}
+
+void
+ClaimRows::clear_rows(void *rows)
+{
+	auto *self = static_cast<ClaimRows *>(rows);
+	self->begin(self->memory_);
+}
+
+void
+ClaimRows::end_rows(void *rows, const Ready *ready, const HandedOut &)
+{
+	static_cast<ClaimRows *>(rows)->ready_ = ready;
+}
+
+/* ---- returning ---- */
+
+/* Store row at_ in the slot. */
+void
+ClaimRows::load(TupleTableSlot *slot)
+{
+	Values from;
+	if (at_ < in_memory_)
+		from = row(at_);
+	else
+	{
+		(void) tuplestore_gettupleslot(spilled_, true, false, spilled_slot_);
+		slot_getallattrs(spilled_slot_);
+		from = {spilled_slot_->tts_values, spilled_slot_->tts_isnull};
+	}
+	memcpy(slot->tts_values, from.values, sizeof(Datum) * n_columns_);
+	memcpy(slot->tts_isnull, from.nulls, sizeof(bool) * n_columns_);
+	ExecStoreVirtualTuple(slot);
+}
+
+bool
+ClaimRows::next(TupleTableSlot *slot)
+{
+	ExecClearTuple(slot);
+	while (at_ < rows_)
+	{
+		load(slot);
+		const Ready &ready = ready_[at_++];
+		if (ready.handed_out)
+		{
+			/* The lease may begin later than give_row() was told. */
+			if (expires_at_ >= 0)
+				slot->tts_values[expires_at_] = TimestampTzGetDatum(ready.lease_expires_at());
+			return true;
+		}
+		ExecClearTuple(slot);
+	}
+	return false;
+}
+
+void
+ClaimRows::rewind()
+{
+	at_ = 0;
+	if (spilled_ != nullptr)
+		tuplestore_rescan(spilled_);
+}
+
+} // namespace pgq

@@ -1,0 +1,70 @@
+/*
+ * The rows of a claim that a scan (claim_scan.h) returns: only some columns, in memory up to work_mem,
+ * further rows in a tuplestore.
+ */
+#pragma once
+
+#include "api/claim_call.h"
+
+namespace pgq {
+
+class ClaimRows
+{
+public:
+	/* columns: a ClaimedColumn for each of the n columns of a row. memory: where the rows are kept. */
+	void init(const int *columns, int n, TupleDesc desc, MemoryContext memory);
+
+	/* Forget the rows, and keep the next ones in that memory. */
+	void begin(MemoryContext memory);
+
+	/* The receiver of a claim: ClaimReceiver. */
+	ClaimReceiver receiver() { return {give_row, clear_rows, end_rows, this, memory_}; }
+
+	/* Store the next row in the slot. Returns false, with an empty slot, behind the last row. */
+	bool next(TupleTableSlot *slot);
+
+	/* Begin again with the first row. */
+	void rewind();
+
+	/* Free what the end of memory does not free. */
+	void end();
+
+private:
+	struct Values
+	{
+		Datum *values;
+		bool *nulls;
+	};
+
+	static void give_row(void *rows, const QueueRef &ref, const QueueOptions &options,
+						 const JobRow &row, const Ready &ready);
+	static void clear_rows(void *rows);
+	static void end_rows(void *rows, const Ready *ready, const HandedOut &out);
+
+	Values row(int i) const { return {values_ + i * n_columns_, nulls_ + i * n_columns_}; }
+	Values new_row();
+	void make_room();
+	void put(const ClaimedJob &job);
+	Datum copy(Datum value);
+	void spill(Values row);
+	void load(TupleTableSlot *slot);
+
+	const int *columns_; /* ClaimedColumn of each column */
+	int n_columns_;
+	int expires_at_; /* column with the end of the lease; -1: none */
+	TupleDesc desc_;
+	MemoryContext memory_;
+
+	Datum *values_; /* of the rows in memory, row by row */
+	bool *nulls_;
+	int room_;				   /* number of rows for which there is room */
+	int in_memory_;			   /* number of rows in memory */
+	int rows_;				   /* number of all rows */
+	Size bytes_;			   /* size of the values of variable length in memory */
+	const Ready *ready_;	   /* of each row */
+	int at_;				   /* number of the row that next() looks at */
+	Tuplestorestate *spilled_; /* rows for which work_mem had no room; NULL: none */
+	TupleTableSlot *spilled_slot_;
+};
+
+} // namespace pgq
