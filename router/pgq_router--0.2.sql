@@ -682,6 +682,18 @@ END $body$, substr(verb, 5) || '_at'), false) FROM (VALUES
     ('pgq_claim', 'queue text, max_jobs int = 1, wait interval = ''0'', lease_time interval = null, worker text = null, session_bound boolean = false'),
     ('pgq_claim_any', 'queues text[], max_jobs int = 1, wait interval = ''0'', lease_time interval = null, worker text = null, session_bound boolean = false')) v (verb, arguments);
 
+SELECT pgq_router.make('pgq_ack_next', 'job_id bigint, lease bigint, queue text, lease_time interval = null, worker text = null',
+    'SETOF pgq_ext.claimed_job', $body$
+DECLARE
+    s integer := coalesce((job_id % 1024)::int, (pgq_router.any_shards(false))[1]);
+    message text; detail text; hint text;
+BEGIN
+    RETURN QUERY SELECT * FROM pgq_router.ack_next_at(s, $1, $2, $3, $4, coalesce($5, current_setting('application_name')));
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    PERFORM pgq_router.complain(s, SQLSTATE, message, detail, hint);
+END $body$, false);
+
 SELECT pgq_router.make('pgq_ack_claim', 'job_ids bigint[], leases bigint[], queue text, max_jobs int = 1, lease_time interval = null, worker text = null',
     'SETOF pgq_ext.claimed_job', $body$
 DECLARE

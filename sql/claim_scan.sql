@@ -24,6 +24,7 @@ END;
 SELECT * FROM pg_temp.plan('SELECT payload, lease FROM pgq_claim(''q'', 2) WHERE attempt = 1');
 SELECT * FROM pg_temp.plan('SELECT count(*) FROM pgq_claim_any(''{q}'')');
 SELECT * FROM pg_temp.plan('SELECT job_id FROM pgq_ack_claim(ARRAY[1], ARRAY[1], ''q'')');
+SELECT * FROM pg_temp.node('SELECT job_id FROM pgq_ack_next(1, 1, ''q'')');
 -- The server's node, where the query needs what the other one does not have.
 SELECT * FROM pg_temp.node('SELECT c FROM pgq_claim(''q'') c');
 SELECT * FROM pg_temp.node('SELECT job_id FROM pgq_claim(''q'') WITH ORDINALITY');

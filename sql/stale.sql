@@ -19,6 +19,7 @@ INSERT INTO verb (verb, call) VALUES
 ('pgq_ack', 'pgq_ack(%s, %s)'),
 ('pgq_ack_many', $$ARRAY(SELECT pgq_ack_many('{%s}', '{%s}'))$$),
 ('pgq_ack_claim', $$ARRAY(SELECT queue FROM pgq_ack_claim('{%s}', '{%s}', 'next'))$$),
+('pgq_ack_next', $$ARRAY(SELECT queue FROM pgq_ack_next(%s, %s, 'next'))$$),
 ('pgq_fail', 'pgq_fail(%s, %s)'),
 ('pgq_release', 'pgq_release(%s, %s)'),
 ('pgq_extend', 'pgq_extend(%s, %s)'),

@@ -85,6 +85,14 @@ REVOKE ALL ON FUNCTION pgq_rename_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_rename_queue IS
 'Give the queue another name from the commit on. The queue keeps its jobs, leases, counts, limits, rights and schedules; claims that wait get jobs under the new name. From then on the old name is free, and NOTIFY uses the channel of the new name. Errors: 42704 no such queue, 42710 a queue has the new name, 22004 NULL, 22023 the new name is not allowed.';
 
+CREATE FUNCTION pgq_ack_next(
+    job_id bigint, lease bigint, queue text, lease_time interval = null, worker text = null)
+RETURNS SETOF pgq_ext.claimed_job
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_ack_next';
+REVOKE ALL ON FUNCTION pgq_ack_next FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ack_next IS
+'As pgq_ack_claim for one job, without arrays: acknowledge this job, and claim the next one without waiting. NULL for both job_id and lease: no job to acknowledge yet. Errors: PQ001 the lease is stale, and nothing was done; 22004 only one of job_id and lease is NULL; the errors of pgq_claim.';
+
 CREATE FUNCTION pgq_set_shard(shard int) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_set_shard';
 REVOKE ALL ON FUNCTION pgq_set_shard FROM PUBLIC;

@@ -146,6 +146,7 @@ all_calls()
 	static Prepared enqueue{"SELECT pgq_enqueue('put', $1)"};
 	static Prepared enqueue_many{"SELECT count(*) FROM pgq_enqueue_many('put', $1)"};
 	static Prepared ack_claim{"SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, 'one')"};
+	static Prepared ack_next{"SELECT job_id, lease, payload FROM pgq_ack_next($1, $2, 'next')"};
 	static Prepared ack_claim_many{
 		"SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, 'many', 500)"};
 	static const std::string many_jobs =
@@ -194,6 +195,16 @@ all_calls()
 		 },
 		 [] {
 			 held = Claimed(ack_claim({held.ids.c_str(), held.leases.c_str()}), 1);
+		 }},
+		{"ack_next", 1,
+		 [] {
+			 create_queue("next", "", "NULL");
+			 held = Claimed(claim({"next"}), 1);
+		 },
+		 [] {
+			 std::string id = held.ids.substr(1, held.ids.size() - 2);
+			 std::string lease = held.leases.substr(1, held.leases.size() - 2);
+			 held = Claimed(ack_next({id.c_str(), lease.c_str()}), 1);
 		 }},
 		{"DELETE ... RETURNING of 500 rows", batch, fill_rows,
 		 [=] {

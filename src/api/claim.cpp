@@ -1,4 +1,4 @@
-/* pgq_claim, pgq_claim_any and pgq_ack_claim, as set-returning functions. */
+/* pgq_claim, pgq_claim_any, pgq_ack_claim and pgq_ack_next, as set-returning functions. */
 #include "api/claim_call.h"
 #include "api/result_rows.h"
 
@@ -54,6 +54,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_claim);
 PG_FUNCTION_INFO_V1(pgq_claim_any);
 PG_FUNCTION_INFO_V1(pgq_ack_claim);
+PG_FUNCTION_INFO_V1(pgq_ack_next);
 
 PGDLLEXPORT Datum
 pgq_claim(PG_FUNCTION_ARGS)
@@ -71,5 +72,11 @@ PGDLLEXPORT Datum
 pgq_ack_claim(PG_FUNCTION_ARGS)
 {
 	return return_jobs(fcinfo, call_ack_claim);
+}
+
+PGDLLEXPORT Datum
+pgq_ack_next(PG_FUNCTION_ARGS)
+{
+	return return_jobs(fcinfo, call_ack_next);
 }
 }

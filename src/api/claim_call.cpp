@@ -55,22 +55,28 @@ claim_for(const ClaimReceiver &receiver, const ClaimOptions &options, const Queu
 
 /* ---- arguments ---- */
 
-/*
- * Read the options of a claim: max_jobs is argument number `max_jobs`, lease_time is argument
- * number `lease`, and worker is the next argument.
- */
+/* Read the options of a lease: lease_time is argument number `lease`, and worker is the next argument. */
 static ClaimOptions
-read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
+read_lease_options(FunctionCallInfo fcinfo, int lease)
 {
 	ClaimOptions options{.max_jobs = 1, .wait = 0, .lease_time = 0, .worker = application_name};
-	if (given(fcinfo, max_jobs))
-		options.max_jobs = in_range(PG_GETARG_INT32(max_jobs), 1, kMaxJobs, "max_jobs");
 	if (given(fcinfo, lease))
 		options.lease_time = lease_time(PG_GETARG_DATUM(lease), "lease_time");
 	if (given(fcinfo, lease + 1))
 		options.worker = clipped(PG_GETARG_DATUM(lease + 1), kWorkerNameMax);
 	if (options.worker == nullptr)
 		options.worker = "";
+	return options;
+}
+
+/* Do the same, and read max_jobs, which is argument number `max_jobs`. */
+static ClaimOptions
+read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
+{
+	int most =
+		given(fcinfo, max_jobs) ? in_range(PG_GETARG_INT32(max_jobs), 1, kMaxJobs, "max_jobs") : 1;
+	ClaimOptions options = read_lease_options(fcinfo, lease);
+	options.max_jobs = most;
 	return options;
 }
 
@@ -155,14 +161,13 @@ call_claim_any(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
 	claim_for(receiver, options, list.refs, list.names, list.n);
 }
 
-/* Never waits for jobs: the acks would stay uncommitted during the wait. */
-void
-call_ack_claim(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
+/*
+ * Acknowledge the jobs, and claim from the queue. Never wait for jobs: the acks would stay uncommitted
+ * during the wait.
+ */
+static void
+ack_and_claim(const JobList &jobs, char *name, ClaimOptions options, const ClaimReceiver &receiver)
 {
-	start_write("pgq_ack_claim()");
-	JobList jobs = read_jobs(fcinfo);
-	char *name = queue_name(required(fcinfo, 2, "queue"));
-	ClaimOptions options = read_options(fcinfo, 3, 4);
 	QueueRef ref = resolve_queue(tables(), name, Permission::kClaim);
 	options.for_more = jobs.n > 0;
 	ack_jobs(jobs, [&](int i, bool acked) {
@@ -170,6 +175,24 @@ call_ack_claim(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
 			complain_stale(jobs.id(i), jobs.token(i));
 	});
 	claim_for(receiver, options, &ref, &name, 1);
+}
+
+void
+call_ack_claim(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
+{
+	start_write("pgq_ack_claim()");
+	JobList jobs = read_jobs(fcinfo);
+	char *name = queue_name(required(fcinfo, 2, "queue"));
+	ack_and_claim(jobs, name, read_options(fcinfo, 3, 4), receiver);
+}
+
+void
+call_ack_next(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
+{
+	start_write("pgq_ack_next()");
+	JobList job = read_job(fcinfo);
+	char *name = queue_name(required(fcinfo, 2, "queue"));
+	ack_and_claim(job, name, read_lease_options(fcinfo, 3), receiver);
 }
 
 } // namespace pgq

@@ -6,6 +6,7 @@ extern "C" {
 extern Datum pgq_claim(PG_FUNCTION_ARGS);
 extern Datum pgq_claim_any(PG_FUNCTION_ARGS);
 extern Datum pgq_ack_claim(PG_FUNCTION_ARGS);
+extern Datum pgq_ack_next(PG_FUNCTION_ARGS);
 }
 
 namespace pgq {
@@ -30,6 +31,7 @@ static constexpr ClaimFunction functions[] = {
 	{"pgq_claim", pgq_claim, call_claim, 6},
 	{"pgq_claim_any", pgq_claim_any, call_claim_any, 6},
 	{"pgq_ack_claim", pgq_ack_claim, call_ack_claim, 6},
+	{"pgq_ack_next", pgq_ack_next, call_ack_next, 5},
 };
 
 static constexpr int kMostArguments = 6;

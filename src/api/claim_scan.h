@@ -1,5 +1,5 @@
 /*
- * A scan node of the executor for pgq_claim, pgq_claim_any and pgq_ack_claim in FROM.
+ * A scan node of the executor for pgq_claim, pgq_claim_any, pgq_ack_claim and pgq_ack_next in FROM.
  *
  * The server calls a set-returning function in FROM by its node FunctionScan: the function makes all
  * columns of all rows and puts them into a tuplestore, from which the node reads them again. For a

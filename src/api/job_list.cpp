@@ -65,4 +65,15 @@ read_jobs(FunctionCallInfo fcinfo)
 	return jobs;
 }
 
+JobList
+read_job(FunctionCallInfo fcinfo)
+{
+	if (!given(fcinfo, 0) && !given(fcinfo, 1))
+		return {};
+	auto *job = static_cast<Datum *>(palloc(2 * sizeof(Datum)));
+	job[0] = required(fcinfo, 0, "job_id");
+	job[1] = required(fcinfo, 1, "lease");
+	return {.ids = &job[0], .tokens = &job[1], .n = 1};
+}
+
 } // namespace pgq

@@ -24,6 +24,12 @@ struct JobList
  */
 JobList read_jobs(FunctionCallInfo fcinfo);
 
+/*
+ * Read a list of one job from the first two arguments, its id and its lease. If both are NULL, the list
+ * is empty. Raises 22004 if only one of them is NULL.
+ */
+JobList read_job(FunctionCallInfo fcinfo);
+
 /* Raise error PQ001, and count this call in the counter of calls with a stale lease. */
 [[noreturn]] void complain_stale(int64 job_id, int64 token);
 

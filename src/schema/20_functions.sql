@@ -138,6 +138,14 @@ REVOKE ALL ON FUNCTION pgq_ack_claim FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ack_claim IS
 'As pgq_ack for each of these jobs (at most 10000), and then pgq_claim without waiting: the loop of a busy worker, with one call and one commit for each round. Two NULLs or empty arrays: no job to acknowledge yet. If the call returns no job, also because leases ran short, call pgq_claim with wait next. A rollback undoes both the acks and the claim. Errors: PQ001 a lease is stale, and nothing was done; the errors of pgq_ack_many and pgq_claim.';
 
+CREATE FUNCTION pgq_ack_next(
+    job_id bigint, lease bigint, queue text, lease_time interval = null, worker text = null)
+RETURNS SETOF pgq_ext.claimed_job
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_ack_next';
+REVOKE ALL ON FUNCTION pgq_ack_next FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ack_next IS
+'As pgq_ack_claim for one job, without arrays: acknowledge this job, and claim the next one without waiting. NULL for both job_id and lease: no job to acknowledge yet. Errors: PQ001 the lease is stale, and nothing was done; 22004 only one of job_id and lease is NULL; the errors of pgq_claim.';
+
 CREATE FUNCTION pgq_release(job_id bigint, lease bigint, delay interval = '0') RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_release';
 REVOKE ALL ON FUNCTION pgq_release FROM PUBLIC;

@@ -139,6 +139,7 @@ is(sql("SELECT count(*) FROM pgq_ack_claim('{$both[0]}', '{$leases[0]}', 'q')"),
 sql(qq{SELECT pgq_enqueue('q', '1', group_key => '$x')});
 is(sql("SELECT count(*) FROM pgq_ack_claim('{$both[1]}', '{$leases[1]}', 'q')"), '1', '... it claims there');
 is(sql(q{SELECT count(*) FROM pgq_ack_claim(NULL, NULL, 'q')}), '0', '... or anywhere');
+is(sql(q{SELECT count(*) FROM pgq_ack_next(NULL, NULL, 'q')}), '0', 'the same for one job');
 
 sql(qq{SELECT pgq_enqueue_many('q', '[$many]'); SET pgq_router.across_shards = on; SELECT count(pgq_fail(job_id, lease, retry => false)) FROM generate_series(1, 20) g, LATERAL pgq_claim('q', 10 + g * 0)});
 is(sql(q{SELECT dead FROM pgq_ext.queue_status}), '100', 'dead letters are counted together');

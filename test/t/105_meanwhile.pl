@@ -229,10 +229,11 @@ for my $verb ('pgq_cancel(ID)', 'pgq_update(ID, priority => 9)', 'pgq_retry(ID)'
 	sql("SELECT pgq_cancel($other), pgq_resume_queue('p')");
 	is(sql($leases), '0', '... gives back the job of that one');
 
-	# The rows of a claim that has waited are made anew, with the ends of their leases. An error then is one of the claim.
+	# The rows of a claim that has waited are made anew, with the ends of their leases, unless a scan node returns them. An error then
+	# is one of the claim.
 	create_queue($node, 'big');
 	sql(q{SELECT pgq_enqueue('big', (SELECT jsonb_agg(md5(n || '-' || i)) FROM generate_series(1, 1200) i)) FROM generate_series(1, 20) n});
-	ask($worker, q{SET work_mem = '64 kB'; SET temp_file_limit = '1 MB'});
+	ask($worker, q{SET pgq_ext.claim_scan = off; SET work_mem = '64 kB'; SET temp_file_limit = '1 MB'});
 	stand($worker, 'claim-hand-out', q{SELECT count(*) FROM pgq_claim('big', 20, lease_time => '1 s')});
 	let_pass('0.2 s');
 	open_gate();
@@ -250,7 +251,12 @@ for my $verb ('pgq_cancel(ID)', 'pgq_update(ID, priority => 9)', 'pgq_retry(ID)'
 	is(sql(q{SELECT max(attempt), count(*) FROM pgq_claim('big', 20)}), '1|20', '... has handed out nothing by that');
 	wait_for($node, q{attempts = 1 FROM pgq_ext.job_status WHERE queue = 'q' AND state <> 'leased'});
 	sql(q{SELECT pgq_purge_queue('q')});
-	ask($worker, 'RESET work_mem; RESET temp_file_limit');
+	sql(q{SELECT count(pgq_release(job_id, lease)) FROM pgq_ext.lease WHERE queue = 'big'});
+	# The scan node puts rows into a file, too.
+	ask($worker, q{SET pgq_ext.claim_scan = on; SET temp_file_limit = '200 kB'});
+	like((ask($worker, q{SELECT max(length(payload::text)) FROM pgq_claim('big', 20)}))[1], qr/temporary file size exceeds/, 'a scan that finds no room for its rows');
+	is(sql(q{SELECT max(attempt) FROM pgq_claim('big', 20)}), '1', '... has handed out nothing');
+	ask($worker, 'RESET pgq_ext.claim_scan; RESET work_mem; RESET temp_file_limit');
 	sql(q{SELECT pgq_drop_queue('big', force => true)});
 
 	# Limits.
@@ -300,7 +306,7 @@ for my $verb ('pgq_cancel(ID)', 'pgq_update(ID, priority => 9)', 'pgq_retry(ID)'
 	create_queue($node, 'ack', q{lease_time => '1 day'});
 	my ($locker, $acker) = (session($node), session($node));
 	ask($acker, q{SELECT count(*) FROM pgq_claim('ack')});
-	for my $verb ('pgq_ack($id, $lease)', 'pgq_ack_many(ARRAY[$id], ARRAY[$lease])', q{pgq_ack_claim(ARRAY[$id], ARRAY[$lease], 'ack')})
+	for my $verb ('pgq_ack($id, $lease)', 'pgq_ack_many(ARRAY[$id], ARRAY[$lease])', q{pgq_ack_claim(ARRAY[$id], ARRAY[$lease], 'ack')}, q{pgq_ack_next($id, $lease, 'ack')})
 	{
 		sql(q{SELECT pgq_enqueue('ack', '1')});
 		my $worker = session($node);
@@ -314,7 +320,7 @@ for my $verb ('pgq_cancel(ID)', 'pgq_update(ID, priority => 9)', 'pgq_retry(ID)'
 		wait_for($node, "NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)");
 		ask($locker, 'ROLLBACK');
 		my ($count, $error) = reply($acker);
-		is("$count $error", $verb =~ /claim/ ? '0 ' : '1 ', "$call, called in time, is not stale after its wait");
+		is("$count $error", $verb =~ /claim|next/ ? '0 ' : '1 ', "$call, called in time, is not stale after its wait");
 		is(sql(q{SELECT count(*) FROM pgq_ext.job_status WHERE queue = 'ack'}), '0', '... and the job is done');
 	}
 	end_session($_) for $locker, $acker;
