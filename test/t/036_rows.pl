@@ -71,7 +71,7 @@ SKIP:
 	my $last  = sql("SELECT pgq_enqueue('pill', '1', priority => -1)");
 
 	# Not its fault: the server has no room for it just now.
-	my $limited = q{SET temp_file_limit = '8kB'; SET work_mem = '64kB'};
+	my $limited = q{SET pgq_ext.claim_scan = off; SET temp_file_limit = '8kB'; SET work_mem = '64kB'};
 	my $huge    = sql("SELECT pgq_enqueue('long', to_jsonb(repeat('x', 200000)))");
 	like((sqlstate($node, "$limited; SELECT job_id FROM pgq_claim('long')"))[0], qr/^53400$/, 'a claim finds no room on disk');
 	is(sql("SELECT job_id || '|' || attempt FROM pgq_claim('long', wait => '30 s')"), "$huge|1", '... which costs the job nothing');
@@ -85,7 +85,7 @@ SKIP:
 	print $toast "\0" x $size;
 	close $toast or die "$path: $!";
 	$node->start;
-	my ($state, $said) = sqlstate($node, "SELECT job_id FROM pgq_claim('pill', 3)");
+	my ($state, $said) = sqlstate($node, "SELECT job_id, payload FROM pgq_claim('pill', 3)");
 	like($state, qr/^XX/, 'a row that cannot be returned ends the claim');
 	my $healthy = sql("SELECT string_agg(job_id || '|' || attempt, ',' ORDER BY job_id) FROM pgq_claim('pill', 3, wait => '30 s')");
 	is($healthy, "$first|1,$last|1", '... the others of that claim are back at once, uncounted');

@@ -40,7 +40,7 @@ sub quoted { return $_[0] =~ /`([^`]*)`/g }
 
 # ---- settings ----
 
-my %when     = (postmaster => 'restart', sighup => 'reload');
+my %when     = (postmaster => 'restart', sighup => 'reload', user => 'session');
 my %settings = map { $_->[0] => [ $_->[1] =~ s/ //gr, $when{ $_->[2] } // $_->[2] ] }
   rows(q{SELECT name, current_setting(name), context FROM pg_settings WHERE name LIKE 'pgq\_ext.%'});
 my %printed = map { (quoted($_->[0]))[0] => [ $_->[1] =~ s/ //gr, $_->[2] ] } grep { $_->[0] =~ /`/ } table(section($reference, '## Settings'));
