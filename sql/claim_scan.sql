@@ -73,6 +73,17 @@ FETCH 2 FROM taken;
 FETCH BACKWARD 1 FROM taken;
 FETCH ALL FROM taken;
 COMMIT;
+-- A cursor can go back without SCROLL, as with a function scan.
+BEGIN;
+DECLARE taken CURSOR FOR SELECT payload FROM pgq_claim('q', 3);
+FETCH 2 FROM taken;
+FETCH PRIOR FROM taken;
+FETCH PRIOR FROM taken;
+FETCH ALL FROM taken;
+FETCH PRIOR FROM taken;
+FETCH ABSOLUTE 2 FROM taken;
+FETCH FIRST FROM taken;
+COMMIT;
 DO $$
 DECLARE
     job record;
@@ -96,7 +107,19 @@ SELECT payload FROM pgq_claim('q') FOR UPDATE;
 SELECT count(*) FROM pgq_enqueue_many('r', (SELECT jsonb_agg(jsonb_build_object('payload', repeat('x', 1000) || i, 'headers', CASE i % 2 WHEN 0 THEN '{"even": true}'::jsonb END)) FROM generate_series(1, 300) i));
 SET work_mem = '64kB';
 SELECT count(*), count(DISTINCT payload), count(headers), bool_and(lease_expires_at > now()) FROM pgq_claim('r', 300);
-SELECT pg_temp.fill('r', 10);
+SELECT count(*) FROM pgq_enqueue_many('r', (SELECT jsonb_agg(jsonb_build_object('payload', i, 'headers', jsonb_build_object('long', repeat('x', 1000)))) FROM generate_series(1, 300) i));
+BEGIN;
+DECLARE taken CURSOR FOR SELECT payload, length(headers::text) FROM pgq_claim('r', 290);
+MOVE 250 FROM taken;
+FETCH BACKWARD 2 FROM taken;
+MOVE LAST FROM taken;
+FETCH PRIOR FROM taken;
+FETCH RELATIVE -280 FROM taken;
+FETCH NEXT FROM taken;
+FETCH ABSOLUTE 288 FROM taken;
+MOVE FORWARD ALL FROM taken;
+FETCH PRIOR FROM taken;
+COMMIT;
 SELECT (SELECT count(*) FROM pgq_claim('r', t.i) c) FROM generate_series(1, 3) t(i);
 RESET work_mem;
 

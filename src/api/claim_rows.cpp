@@ -23,7 +23,8 @@ ClaimRows::begin(MemoryContext memory)
 	memory_ = memory;
 	values_ = nullptr;
 	nulls_ = nullptr;
-	room_ = in_memory_ = rows_ = at_ = 0;
+	room_ = in_memory_ = rows_ = spilled_at_ = 0;
+	at_ = -1;
 	bytes_ = 0;
 	ready_ = nullptr;
 }
@@ -82,11 +83,12 @@ ClaimRows::copy(Datum value)
 void
 ClaimRows::spill(Values row)
 {
+	static constexpr int kMemory = 64; /* kB: what the rows may take is used up already */
 	MemoryContext caller = MemoryContextSwitchTo(memory_);
 	if (spilled_ == nullptr)
 	{
 		spilled_slot_ = MakeSingleTupleTableSlot(desc_, &TTSOpsMinimalTuple);
-		spilled_ = tuplestore_begin_heap(false, false, work_mem);
+		spilled_ = tuplestore_begin_heap(true, false, kMemory);
 	}
 	tuplestore_putvalues(spilled_, desc_, row.values, row.nulls);
 	MemoryContextSwitchTo(caller);
@@ -133,48 +135,57 @@ ClaimRows::end_rows(void *rows, const Ready *ready, const HandedOut &)
 
 /* ---- returning ---- */
 
-/* Store row at_ in the slot. */
+/* Let spilled_slot_ have spilled row i. */
 void
-ClaimRows::load(TupleTableSlot *slot)
+ClaimRows::seek(int i)
+{
+	for (; spilled_at_ <= i; spilled_at_++)
+		(void) tuplestore_gettupleslot(spilled_, true, false, spilled_slot_);
+	for (; spilled_at_ > i + 1; spilled_at_--)
+		(void) tuplestore_gettupleslot(spilled_, false, false, spilled_slot_);
+	slot_getallattrs(spilled_slot_);
+}
+
+/* Store row i in the slot. */
+void
+ClaimRows::load(int i, TupleTableSlot *slot)
 {
 	Values from;
-	if (at_ < in_memory_)
-		from = row(at_);
+	if (i < in_memory_)
+		from = row(i);
 	else
 	{
-		(void) tuplestore_gettupleslot(spilled_, true, false, spilled_slot_);
-		slot_getallattrs(spilled_slot_);
+		seek(i - in_memory_);
 		from = {spilled_slot_->tts_values, spilled_slot_->tts_isnull};
 	}
 	memcpy(slot->tts_values, from.values, sizeof(Datum) * n_columns_);
 	memcpy(slot->tts_isnull, from.nulls, sizeof(bool) * n_columns_);
+	/* The lease may begin later than give_row() was told. */
+	if (expires_at_ >= 0)
+		slot->tts_values[expires_at_] = TimestampTzGetDatum(ready_[i].lease_expires_at());
 	ExecStoreVirtualTuple(slot);
 }
 
 bool
-ClaimRows::next(TupleTableSlot *slot)
+ClaimRows::next(bool forward, TupleTableSlot *slot)
 {
+	int step = forward ? 1 : -1;
 	ExecClearTuple(slot);
-	while (at_ < rows_)
-	{
-		load(slot);
-		const Ready &ready = ready_[at_++];
-		if (ready.handed_out)
-		{
-			/* The lease may begin later than give_row() was told. */
-			if (expires_at_ >= 0)
-				slot->tts_values[expires_at_] = TimestampTzGetDatum(ready.lease_expires_at());
-			return true;
-		}
-		ExecClearTuple(slot);
-	}
-	return false;
+	do
+		at_ += step;
+	while (at_ >= 0 && at_ < rows_ && !ready_[at_].handed_out);
+	at_ = Max(-1, Min(at_, rows_));
+	if (at_ < 0 || at_ == rows_)
+		return false;
+	load(at_, slot);
+	return true;
 }
 
 void
 ClaimRows::rewind()
 {
-	at_ = 0;
+	at_ = -1;
+	spilled_at_ = 0;
 	if (spilled_ != nullptr)
 		tuplestore_rescan(spilled_);
 }

@@ -20,10 +20,13 @@ public:
 	/* The receiver of a claim: ClaimReceiver. */
 	ClaimReceiver receiver() { return {give_row, clear_rows, end_rows, this, memory_}; }
 
-	/* Store the next row in the slot. Returns false, with an empty slot, behind the last row. */
-	bool next(TupleTableSlot *slot);
+	/*
+	 * Store the next or the previous row in the slot. Returns false, with an empty slot, behind the
+	 * last row or before the first one.
+	 */
+	bool next(bool forward, TupleTableSlot *slot);
 
-	/* Begin again with the first row. */
+	/* Go to the place before the first row. */
 	void rewind();
 
 	/* Free what the end of memory does not free. */
@@ -47,7 +50,8 @@ private:
 	void put(const ClaimedJob &job);
 	Datum copy(Datum value);
 	void spill(Values row);
-	void load(TupleTableSlot *slot);
+	void seek(int i);
+	void load(int i, TupleTableSlot *slot);
 
 	const int *columns_; /* ClaimedColumn of each column */
 	int n_columns_;
@@ -57,14 +61,15 @@ private:
 
 	Datum *values_; /* of the rows in memory, row by row */
 	bool *nulls_;
-	int room_;				   /* number of rows for which there is room */
-	int in_memory_;			   /* number of rows in memory */
-	int rows_;				   /* number of all rows */
-	Size bytes_;			   /* size of the values of variable length in memory */
-	const Ready *ready_;	   /* of each row */
-	int at_;				   /* number of the row that next() looks at */
-	Tuplestorestate *spilled_; /* rows for which work_mem had no room; NULL: none */
-	TupleTableSlot *spilled_slot_;
+	int room_;			 /* number of rows for which there is room */
+	int in_memory_;		 /* number of rows in memory */
+	int rows_;			 /* number of all rows */
+	Size bytes_;		 /* size of the values of variable length in memory */
+	const Ready *ready_; /* of each row */
+	int at_;			 /* number of the row that next() has returned; -1: before the first one */
+	Tuplestorestate *spilled_;	   /* rows for which work_mem had no room; NULL: none */
+	TupleTableSlot *spilled_slot_; /* has the spilled row before spilled_at_ */
+	int spilled_at_;			   /* number of the spilled row that is read next */
 };
 
 } // namespace pgq

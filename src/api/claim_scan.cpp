@@ -58,7 +58,9 @@ number_of(Oid function)
 		return -1;
 	bool is_null = true;
 	Datum source = Datum{0};
-	if (reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple))->prolang == ClanguageId)
+	auto *declared = reinterpret_cast<Form_pg_proc>(GETSTRUCT(tuple));
+	if (declared->prolang == ClanguageId && declared->proretset && !declared->proisstrict &&
+		get_typtype(declared->prorettype) == TYPTYPE_COMPOSITE)
 		source = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &is_null);
 	int number = is_null ? -1 : number_of_symbol(TextDatumGetCString(source));
 	ReleaseSysCache(tuple);
@@ -148,7 +150,7 @@ replace_path(PlannerInfo *root, RelOptInfo *rel, Index number, RangeTblEntry *en
 	path->path.rows = plain->rows;
 	path->path.startup_cost = plain->startup_cost;
 	path->path.total_cost = plain->total_cost;
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION | CUSTOMPATH_SUPPORT_BACKWARD_SCAN;
 	path->custom_private = list_make3(call, columns, list_make1_int(function));
 	path->methods = &path_methods;
 	rel->pathlist = list_make1(path);
@@ -294,14 +296,19 @@ next_row(ScanState *node)
 	ClaimScan *scan = scan_of(reinterpret_cast<CustomScanState *>(node));
 	if (!scan->claimed)
 		claim(scan);
-	(void) scan->rows.next(node->ss_ScanTupleSlot);
+	bool forward = ScanDirectionIsForward(node->ps.state->es_direction);
+	(void) scan->rows.next(forward, node->ss_ScanTupleSlot);
 	return node->ss_ScanTupleSlot;
 }
 
+/*
+ * The server calls this function instead of next_row() in a subquery of an UPDATE that waited for another
+ * transaction and is evaluated again. Newer minor versions call next_row() there.
+ */
 static bool
-recheck(ScanState *, TupleTableSlot *)
+recheck(ScanState *node, TupleTableSlot *)
 {
-	return true;
+	return !TupIsNull(next_row(node));
 }
 
 static TupleTableSlot *
