@@ -101,6 +101,8 @@ SQL
 	is(sql(q{SELECT peak FROM pgq_ext.capacity WHERE guc = 'pgq_ext.max_queues'}), scalar @queues + 1, 'the peak of queues is the number of queues that were there at the same time');
 	ask($locker, 'ROLLBACK');
 	end_session($locker);
+	# Until then a claim may still be refused.
+	wait_for($node, "used = 0 FROM pgq_ext.capacity WHERE name = '$aside'");
 	is(scalar drain($node, $_), 50, "$_: all of its jobs go out in the end") for @queues;
 	sql('SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease');
 	wait_for($node, q{bool_and(used = 0) FROM pgq_ext.capacity WHERE name LIKE 'leases%' OR name LIKE 'jobs set aside%'});
