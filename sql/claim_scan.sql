@@ -32,6 +32,13 @@ SELECT * FROM pg_temp.node('SELECT job_id FROM generate_series(1, 2) i, LATERAL 
 SELECT * FROM pg_temp.node('SELECT job_id FROM ROWS FROM (pgq_claim(''q''), generate_series(1, 2))');
 -- A subquery without references is evaluated before, and is a parameter then.
 SELECT * FROM pg_temp.node('SELECT job_id FROM pgq_claim((SELECT max(queue) FROM pgq_ext.queue WHERE queue < ''r'' OR now() IS NULL)) c');
+-- A function that is not called as declared, and another one with the same symbol.
+BEGIN;
+ALTER FUNCTION pgq_claim STRICT;
+SELECT * FROM pg_temp.node('SELECT job_id FROM pgq_claim(''q'')');
+CREATE FUNCTION pg_temp.my_pgq_claim(text, int, interval, interval, text, boolean) RETURNS SETOF record LANGUAGE c AS '$libdir/pgq_ext', 'pgq_claim';
+SELECT * FROM pg_temp.node('SELECT a FROM pg_temp.my_pgq_claim(''q'', 1, NULL, NULL, NULL, NULL) AS (a bigint)');
+ROLLBACK;
 SET pgq_ext.claim_scan = off;
 SELECT * FROM pg_temp.node('SELECT job_id FROM pgq_claim(''q'')');
 RESET pgq_ext.claim_scan;
