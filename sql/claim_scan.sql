@@ -63,6 +63,11 @@ SELECT (SELECT array_agg(payload) FROM pgq_claim('q', t.i) c) FROM generate_seri
 SELECT (SELECT payload FROM pgq_claim(q) c) FROM unnest('{q,r,q}'::text[]) q;
 WITH taken AS (SELECT job_id, lease, payload FROM pgq_claim('q')) SELECT a.payload, b.payload FROM taken a JOIN taken b USING (job_id);
 
+-- An outer join, whose expressions are computed below it.
+SELECT pgq_purge_queue('q'), pg_temp.fill('q', 3);
+SELECT i, x FROM generate_series(1, 2) i LEFT JOIN (SELECT attempt, coalesce(payload::int, 0) + 1 AS x FROM pgq_claim('q', 2)) c ON c.attempt = i ORDER BY i, x;
+SELECT i, payload FROM pgq_claim('q') c FULL JOIN generate_series(1, 2) i ON c.attempt = i ORDER BY i;
+
 -- Parameters, cursors, functions.
 SELECT pgq_purge_queue('q'), pg_temp.fill('q', 30);
 PREPARE take(text, int) AS SELECT payload FROM pgq_claim($1, $2);

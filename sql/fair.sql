@@ -80,5 +80,15 @@ SELECT pg_temp.fill('q', 'a', 2), pg_temp.fill('q', 'b', 2);
 SELECT group_key AS first FROM pg_temp.next('q', 1) \gset
 DELETE FROM pgq_ext.job WHERE payload = '1';
 SELECT group_key = :'first' AS first_again, payload FROM generate_series(1, 2) i, pg_temp.next('q', 1 + 0 * i);
+-- But a group has had its turn if a claim has returned a later job of it.
+SELECT pgq_create_queue('late', fair => true);
+SELECT pg_temp.fill('late', 'a', 1, 7), pg_temp.fill('late', 'b', 1, 7);
+SELECT group_key AS first FROM pg_temp.next('late', 1) \gset
+SELECT group_key AS second FROM pg_temp.next('late', 1) \gset
+SELECT pg_temp.fill('late', :'first', 2, 8);
+DELETE FROM pgq_ext.job WHERE payload = '1';
+SELECT payload FROM pg_temp.next('late', 2);
+SELECT pg_temp.fill('late', :'first', 1, 8), pg_temp.fill('late', :'second', 1, 8);
+SELECT group_key = :'second' AS second FROM pg_temp.next('late', 1);
 SELECT * FROM pgq_check();
 SELECT pgq_drop_queue(queue, force => true) FROM pgq_ext.queue ORDER BY queue;

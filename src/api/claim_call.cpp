@@ -55,7 +55,10 @@ claim_for(const ClaimReceiver &receiver, const ClaimOptions &options, const Queu
 
 /* ---- arguments ---- */
 
-/* Read the options of a lease: lease_time is argument number `lease`, and worker is the next argument. */
+/*
+ * Read the options of a lease: lease_time is argument number `lease`, and worker is the next
+ * argument.
+ */
 static ClaimOptions
 read_lease_options(FunctionCallInfo fcinfo, int lease)
 {
@@ -162,8 +165,8 @@ call_claim_any(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
 }
 
 /*
- * Acknowledge the jobs, and claim from the queue. Never wait for jobs: the acks would stay uncommitted
- * during the wait.
+ * Acknowledge the jobs, and claim from the queue. Never wait for jobs: the acks would stay
+ * uncommitted during the wait.
  */
 static void
 ack_and_claim(const JobList &jobs, char *name, ClaimOptions options, const ClaimReceiver &receiver)

@@ -1,6 +1,6 @@
 /*
- * The rows of a claim that a scan (claim_scan.h) returns: only some columns, in memory up to work_mem,
- * further rows in a tuplestore.
+ * The rows of a claim that a scan (claim_scan.h) returns: only some columns, in memory up to
+ * work_mem, further rows in a tuplestore.
  */
 #pragma once
 
@@ -11,7 +11,9 @@ namespace pgq {
 class ClaimRows
 {
 public:
-	/* columns: a ClaimedColumn for each of the n columns of a row. memory: where the rows are kept. */
+	/*
+	 * columns: a ClaimedColumn for each of the n columns of a row. memory: where the rows are kept.
+	 */
 	void init(const int *columns, int n, TupleDesc desc, MemoryContext memory);
 
 	/* Forget the rows, and keep the next ones in that memory. */

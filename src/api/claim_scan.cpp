@@ -47,8 +47,8 @@ number_of_symbol(const char *symbol)
 }
 
 /*
- * Return the number of the function in `functions`; -1: it is another one. The name of the C function
- * is compared first, since fmgr_info() may load the library of a function.
+ * Return the number of the function in `functions`; -1: it is another one. The name of the C
+ * function is compared first, since fmgr_info() may load the library of a function.
  */
 static int
 number_of(Oid function)
@@ -114,8 +114,8 @@ list_columns(RelOptInfo *rel, List **columns)
 }
 
 /*
- * Return the call, if it is the only function of this item of FROM, and if the node can evaluate its
- * arguments; otherwise nullptr.
+ * Return the call, if it is the only function of this item of FROM, and if the node can evaluate
+ * its arguments; otherwise nullptr.
  */
 static FuncExpr *
 plain_call(const RelOptInfo *rel, const RangeTblEntry *entry)
@@ -157,8 +157,9 @@ replace_path(PlannerInfo *root, RelOptInfo *rel, Index number, RangeTblEntry *en
 }
 
 /*
- * The plan has the call in custom_exprs, so that the server replaces parameters in it, and forgets the
- * plan when the function is changed. custom_private: the number of the function, and of each column.
+ * The plan has the call in custom_exprs, so that the server replaces parameters in it, and forgets
+ * the plan when the function is changed. custom_private: the number of the function, and of each
+ * column.
  */
 static Plan *
 make_plan(PlannerInfo *, RelOptInfo *, CustomPath *path, List *target, List *clauses, List *)
@@ -302,8 +303,8 @@ next_row(ScanState *node)
 }
 
 /*
- * The server calls this function instead of next_row() in a subquery of an UPDATE that waited for another
- * transaction and is evaluated again. Newer minor versions call next_row() there.
+ * The server calls this function instead of next_row() in a subquery of an UPDATE that waited for
+ * another transaction and is evaluated again. Newer minor versions call next_row() there.
  */
 static bool
 recheck(ScanState *node, TupleTableSlot *)
@@ -318,8 +319,8 @@ execute_scan(CustomScanState *node)
 }
 
 /*
- * Claim again if a parameter in the arguments has changed, as FunctionScan does. Otherwise return the
- * same rows again.
+ * Claim again if a parameter in the arguments has changed, as FunctionScan does. Otherwise return
+ * the same rows again.
  */
 static void
 rescan(CustomScanState *node)

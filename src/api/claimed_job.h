@@ -38,9 +38,9 @@ struct ClaimedJob
 };
 
 /*
- * Return the value of the column, which may point into the row. *is_null: set to whether the value is
- * NULL. A value of variable length is not toasted: a toast pointer must not outlive the lock on its
- * segment (protocol: detoast-then-unlock).
+ * Return the value of the column, which may point into the row. *is_null: set to whether the value
+ * is NULL. A value of variable length is not toasted: a toast pointer must not outlive the lock on
+ * its segment (protocol: detoast-then-unlock).
  */
 Datum claimed_value(ClaimedColumn column, const ClaimedJob &job, bool *is_null);
 

@@ -25,8 +25,8 @@ struct JobList
 JobList read_jobs(FunctionCallInfo fcinfo);
 
 /*
- * Read a list of one job from the first two arguments, its id and its lease. If both are NULL, the list
- * is empty. Raises 22004 if only one of them is NULL.
+ * Read a list of one job from the first two arguments, its id and its lease. If both are NULL, the
+ * list is empty. Raises 22004 if only one of them is NULL.
  */
 JobList read_job(FunctionCallInfo fcinfo);
 

@@ -34,8 +34,8 @@ take_over_from_scheduler(Queue *queue, int64 monotonic)
 
 /*
  * Apply the passage of time: move the hints of jobs that have become due from the timer into the
- * window (not after a refill), file jobs again that were set aside (only in the first round), and take
- * over lost leases that no scheduler counts.
+ * window (not after a refill), file jobs again that were set aside (only in the first round), and
+ * take over lost leases that no scheduler counts.
  */
 static void
 let_time_pass(const Round &round, QueueHold &hold)
@@ -66,7 +66,7 @@ note_taken(Round *round, const QueueHold &hold, Lease *lease, const Hint &hint)
 {
 	Candidate &popped = round->popped[round->n++];
 	popped.hint = hint;
-	popped.turn_before = hold.schedule().turn_before();
+	popped.turn = hold.schedule().last_turn();
 	popped.lease = lease;
 	popped.serial = serial_of(lease);
 	popped.token = token_of(lease);
@@ -120,8 +120,8 @@ take_admitted(Round *round, QueueHold &hold, const Hint &hint, Lease *lender)
 			break;
 		case TakeResult::kHeld:
 			/*
-			 * The job has a lease already. A lease in this queue files the hint when the lease ends.
-			 * If the lease is in another queue, rows of this queue are read again later.
+			 * The job has a lease already. A lease in this queue files the hint when the lease
+			 * ends. If the lease is in another queue, rows of this queue are read again later.
 			 */
 			note_missed(hold.queue(), lease, hint);
 			schedule.return_turn(hint);
@@ -202,8 +202,8 @@ what_is_missing(Round *round, const QueueHold &hold)
 }
 
 /*
- * Steps: stop if the queue is closed to claims or paused; count leases that do not count in their groups
- * yet; apply the passage of time; stop if a limit is reached or the token mark must be
+ * Steps: stop if the queue is closed to claims or paused; count leases that do not count in their
+ * groups yet; apply the passage of time; stop if a limit is reached or the token mark must be
  * advanced; take leases; wake the next waiter if jobs are left.
  */
 static PopResult
@@ -221,8 +221,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 	schedule.clear_way();
 
 	/*
-	 * Other transactions have locked the rows of too many jobs of this database. Only a queue that has
-	 * no set-aside job goes on, one job at a time.
+	 * Other transactions have locked the rows of too many jobs of this database. Only a queue that
+	 * has no set-aside job goes on, one job at a time.
 	 */
 	if (too_many_parked(hold->database->share))
 	{

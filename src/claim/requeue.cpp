@@ -6,8 +6,8 @@
 namespace pgq {
 
 /*
- * File the job in the queue to which SQL has moved the job. Call this after the lease in the old queue
- * has ended: a claim of the new queue drops the hint of a job that still has a lease.
+ * File the job in the queue to which SQL has moved the job. Call this after the lease in the old
+ * queue has ended: a claim of the new queue drops the hint of a job that still has a lease.
  */
 static void
 file_in_its_queue(const Database *db, const JobRow &row)
@@ -19,9 +19,9 @@ file_in_its_queue(const Database *db, const JobRow &row)
 }
 
 /*
- * Return whether memory need not have the hint of a live job of the queue: the job is behind an earlier
- * job of its group, whose end leads to this one. But if the clock was set back, the job may not be due
- * any more, and jobs that are not due are found only through the timer.
+ * Return whether memory need not have the hint of a live job of the queue: the job is behind an
+ * earlier job of its group, whose end leads to this one. But if the clock was set back, the job may
+ * not be due any more, and jobs that are not due are found only through the timer.
  */
 static bool
 waits_behind(const Candidate &popped, const Schedule &schedule)
@@ -48,8 +48,8 @@ settle_lease(const QueueRef &ref, const Candidate &popped, int64 monotonic, Queu
 }
 
 /*
- * With fair, let groups keep their turns whose popped jobs cannot be handed out. A claim does so a few
- * times only: otherwise a group with many expired jobs would keep other groups waiting.
+ * With fair, let groups keep their turns whose popped jobs cannot be handed out. A claim does so a
+ * few times only: otherwise a group with many expired jobs would keep other groups waiting.
  */
 static void
 return_turns(Round *round, Schedule &schedule)
@@ -57,7 +57,7 @@ return_turns(Round *round, Schedule &schedule)
 	static constexpr int kMostReturned = 8;
 	for (int i = round->n - 1; i >= 0 && round->turns_returned < kMostReturned; i--)
 		if (const Candidate &popped = round->popped[i]; !popped.fits(round->ref))
-			round->turns_returned += schedule.return_turn_late(popped.hint, popped.turn_before);
+			round->turns_returned += schedule.return_turn_late(popped.hint, popped.turn);
 }
 
 void

@@ -24,7 +24,7 @@ struct Candidate
 	uint64 serial;
 	int64 token;
 	Hint hint;
-	int64 turn_before; /* Schedule::turn_before() after the pop */
+	Turns::Given turn; /* Schedule::last_turn() after the pop */
 	Visibility visibility;
 	bool ghost; /* verify() has found no live row of the job */
 	JobRow row;
@@ -106,9 +106,11 @@ struct Round
 
 	/* State that each round of the claim at this queue hands on to the next round. */
 	RefillWait patience;
-	int turns_returned; /* how often a group has kept its turn because its job could not be handed out */
+	int turns_returned; /* number of turns that groups have kept: requeue_rejected() */
 	Lenders lenders;
-	/* Open only from a visit or a step (load/groups.h) to the end of verify(): never during a wait. */
+	/*
+	 * Open only from a visit or a step (load/groups.h) to the end of verify(): never during a wait.
+	 */
 	SegmentSet segments{AccessShareLock};
 };
 

@@ -112,14 +112,14 @@ public:
 	void return_turn(const Hint &popped)
 	{
 		if (fair())
-			(void) turns_.return_turn(popped, turns_.turn_before());
+			(void) turns_.return_turn(popped, turns_.last_turn());
 	}
-	/* Do the same for a job that was popped some time ago. before: turn_before() after the pop. Return whether it was done. */
-	bool return_turn_late(const Hint &popped, int64_t before)
+	/* Do the same for a job that was popped some time ago. turn: last_turn() after the pop. Return whether it was done. */
+	bool return_turn_late(const Hint &popped, const Turns::Given &turn)
 	{
-		return fair() && turns_.return_turn_late(popped, before);
+		return fair() && turns_.return_turn_late(popped, turn);
 	}
-	int64_t turn_before() const { return turns_.turn_before(); }
+	const Turns::Given &last_turn() const { return turns_.last_turn(); }
 
 	/* Stop counting a lease in the group. */
 	void release_group(int64_t id, bool claiming = false)

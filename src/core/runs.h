@@ -57,19 +57,29 @@ public:
 	bool empty() const { return runs_ == 0; }
 	int64_t hand_of(int32_t priority) const { return hands_[index_of(priority)]; }
 
-	/* Return the group that had the turn before the last call of give_turn(). */
-	int64_t turn_before() const { return turn_before_; }
+	/* What return_turn() needs of a turn: the hand before it, and its number among the turns of that hand. */
+	struct Given
+	{
+		int64_t before;
+		uint16_t number;
+	};
+	/* Return the last turn that was given. */
+	const Given &last_turn() const { return last_; }
+	/* Return the number of the last turn of this hand that was given and not returned. Numbers begin again after 65,535. */
+	uint16_t turns_of(int32_t priority) const { return given_[index_of(priority)]; }
 
 	/*
-	 * Undo the turn of a job that was popped and not handed out, unless another group has had a turn since. before: turn_before()
-	 * after the pop. Return whether the turn was undone.
+	 * Undo the turn of a job that was popped and not handed out, unless the hand has given a turn since. Return whether the turn was
+	 * undone.
 	 */
-	bool return_turn(const Hint &popped, int64_t before)
+	bool return_turn(const Hint &popped, const Given &turn)
 	{
-		int64_t &last = hand(popped.key.priority);
-		bool is_last = last == popped.group;
-		last = is_last ? before : last;
-		return is_last;
+		uint16_t &given = given_[index_of(popped.key.priority)];
+		if (given != turn.number)
+			return false;
+		hand(popped.key.priority) = turn.before;
+		given--;
+		return true;
 	}
 
 	/* ---- for views and checks ---- */
@@ -108,12 +118,13 @@ protected:
 	void reset_hands()
 	{
 		std::fill(std::begin(hands_), std::end(hands_), INT64_MAX);
-		turn_before_ = INT64_MAX;
+		std::fill(std::begin(given_), std::end(given_), 0);
+		last_ = {INT64_MAX, 0};
 	}
 	int64_t &hand(int32_t priority) { return hands_[index_of(priority)]; }
 	void give_turn(int32_t priority, int64_t group)
 	{
-		turn_before_ = hand_of(priority);
+		last_ = {hand_of(priority), ++given_[index_of(priority)]};
 		hand(priority) = group;
 	}
 
@@ -397,7 +408,8 @@ private:
 	uint32_t peak_; /* greatest used_ since init() */
 	uint32_t runs_; /* number of runs */
 	int64_t hands_[kHands];
-	int64_t turn_before_;
+	uint16_t given_[kHands]; /* for each hand: turns_of() */
+	Given last_;
 	Key lowest_[kVisitsMax]; /* for each visit: smallest key that was passed to note_met() so far */
 };
 

@@ -146,11 +146,11 @@ public:
 	}
 
 	/* Call return_turn() for a job that was popped some time ago. */
-	bool return_turn_late(const Hint &popped, int64_t before)
+	bool return_turn_late(const Hint &popped, const Given &turn)
 	{
-		bool returned = return_turn(popped, before);
+		bool returned = return_turn(popped, turn);
 		if (returned)
-			lap_.reach_back(popped.key.priority, before);
+			lap_.reach_back(popped.key.priority, turn.before);
 		return returned;
 	}
 

@@ -12,8 +12,8 @@ namespace pgq {
 
 /*
  * Return whether a lease or the schedule knows the job, or whether the queue is going to read the
- * job's row again (recheck_at). look_at_all: also look at every hint, and accept another hint of the
- * job that goes out no later than this one. The caller holds the queue's lock.
+ * job's row again (recheck_at). look_at_all: also look at every hint, and accept another hint of
+ * the job that goes out no later than this one. The caller holds the queue's lock.
  */
 static bool
 is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
@@ -86,8 +86,8 @@ struct Unknown
 /*
  * The first rows of the groups that have unknown rows. The first row of each group is read once.
  *
- * Also a row whose job has expired counts: memory may have only its hint, and finds the next row when
- * a claim meets the hint, or when the scheduler ends the job.
+ * Also a row whose job has expired counts: memory may have only its hint, and finds the next row
+ * when a claim meets the hint, or when the scheduler ends the job.
  */
 class FirstRows
 {
@@ -162,9 +162,9 @@ look_at(Unknown *unknown, const Row &row)
 }
 
 /*
- * Note the unknown rows as suspects, except rows that wait for the head of their group. If there are
- * too many suspects, the next call of reconcile_segment() begins at the first row that was not noted.
- * The caller holds no lock of a segment, since the search for a head locks all segments.
+ * Note the unknown rows as suspects, except rows that wait for the head of their group. If there
+ * are too many suspects, the next call of reconcile_segment() begins at the first row that was not
+ * noted. The caller holds no lock of a segment, since the search for a head locks all segments.
  */
 static void
 note_suspects(Reconciliation *state, const Unknown &unknown)

@@ -33,8 +33,8 @@ begin_scan(IndexLookup *lookup, SegmentSet &segments, const Segment &segment, in
 }
 
 /*
- * Find the group's first job in one segment, not counting jobs that expire before `then`. Returns false if the
- * segment has no job of the group.
+ * Find the group's first job in one segment, not counting jobs that expire before `then`. Returns
+ * false if the segment has no job of the group.
  */
 static bool
 first_in_segment(IndexLookup *lookup, uint16 segment, Snapshot snapshot, TimestampTz then,

@@ -29,7 +29,7 @@ struct Leased
 	Hint missed;
 	int missed_count;
 	int64_t floor;
-	int64_t turn_before; /* Schedule::turn_before() after the pop */
+	Turns::Given turn; /* Schedule::last_turn() after the pop */
 };
 
 struct Shape
@@ -251,7 +251,7 @@ public:
 			fail("job " + std::to_string(hint.key.job_id) + " of " + std::to_string(hint.group) +
 				 " goes out before " + std::to_string(wanted.key.job_id) + " of " +
 				 std::to_string(wanted.group));
-		int64_t before = c.turn_before();
+		Turns::Given turn = c.last_turn();
 		if (!c.admit(hint))
 			return c.return_turn(hint), 0;
 		bool held = leased.contains(hint.key.job_id);
@@ -267,8 +267,8 @@ public:
 			fail("limit exceeded");
 		if (counts(hint.group) && rules.rate > 0 && started(hint.group) >= rules.rate)
 			fail("rate exceeded");
-		Leased l{hint,	true, counts(hint.group) ? hint.group : 0, {}, 0, c.floor_of(hint.group),
-				 before};
+		Leased l{hint, true, counts(hint.group) ? hint.group : 0, {}, 0, c.floor_of(hint.group),
+				 turn};
 		if (l.counted != 0)
 		{
 			need_entry(hint.group);
@@ -297,7 +297,7 @@ public:
 	/* End the lease of a job that was popped and cannot be handed out. */
 	void reject(int64_t id, bool refile)
 	{
-		(void) c.return_turn_late(leased[id].hint, leased[id].turn_before);
+		(void) c.return_turn_late(leased[id].hint, leased[id].turn);
 		end(id, refile);
 	}
 	bool verify(int64_t id)

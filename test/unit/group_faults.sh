@@ -52,7 +52,7 @@ fault turn-before-lap lap.h '(priority == priority_ && ahead(group, hand))' 'pri
 fault ready-priority-unnoted ready_jobs.h 'turns_.note_ready(hint.key.priority);' ''
 fault bound-lowered-under-a-lap turns.h 'if (step->priority >= top_)' 'if (true)'
 fault ready-while-a-step-reads turns.h 'std::max(met_, static_cast<int32_t>(std::max<int64_t>(highest, INT32_MIN)))' 'static_cast<int32_t>(std::max<int64_t>(highest, INT32_MIN))'
-walks=5 fault turn-goes-back-unseen turns.h 'lap_.reach_back(popped.key.priority, before);' ''
+walks=5 fault turn-goes-back-unseen turns.h 'lap_.reach_back(popped.key.priority, turn.before);' ''
 fault turn-passed-out-of-turn turns.h 'if (run == next() && lets_go(run))' 'if (true)'
 fault new-run-is-whole turns.h 'run->run.more = bound != Lap::kNone;' 'run->run.more = false;'
 fault head-known-for-ever heads.h 'slot->known = false;

@@ -113,13 +113,13 @@ struct Job
 		kOut,
 		kEnding
 	} lease;
-	Hint leased;		  /* hint by which the lease was taken */
-	int64_t turn_before;  /* kClaiming: Schedule::turn_before() after the pop */
-	Hint missed;		  /* another hint, met while the job was leased */
-	uint8_t missed_count; /* number of missed hints; 2: at least two */
-	int64_t counted;	  /* group in which the lease counts; 0: none */
-	bool refile;		  /* kEnding: the row is filed when the lease ends */
-	uint8_t changes;	  /* number of retries and changes of the group */
+	Hint leased;			/* hint by which the lease was taken */
+	pgq::Turns::Given turn; /* kClaiming: Schedule::last_turn() after the pop */
+	Hint missed;			/* another hint, met while the job was leased */
+	uint8_t missed_count;	/* number of missed hints; 2: at least two */
+	int64_t counted;		/* group in which the lease counts; 0: none */
+	bool refile;			/* kEnding: the row is filed when the lease ends */
+	uint8_t changes;		/* number of retries and changes of the group */
 };
 
 /* A refill, visit or step that is under way. */
@@ -392,7 +392,7 @@ World::pop()
 		comes_before(wanted, hint))
 		fail("job " + std::to_string(hint.key.job_id) + " goes out before " +
 			 std::to_string(wanted.key.job_id));
-	int64_t before = c.turn_before();
+	pgq::Turns::Given turn = c.last_turn();
 	if (!c.admit(hint))
 	{
 		c.return_turn(hint);
@@ -413,7 +413,7 @@ World::pop()
 		fail("more jobs of a group start than may");
 	j.lease = Job::kClaiming;
 	j.leased = hint;
-	j.turn_before = rules().fair ? before : 0;
+	j.turn = turn;
 	j.missed_count = 0;
 	j.counted = counts(hint.group) ? hint.group : 0;
 	if (j.counted != 0)
@@ -438,7 +438,7 @@ World::verify(Job &j)
 			fail("a floor is above a live job");
 		if (behind)
 		{
-			(void) c.return_turn_late(j.leased, j.turn_before);
+			(void) c.return_turn_late(j.leased, j.turn);
 			j.refile = !due(j.row);
 			end(j);
 			return false;
@@ -446,13 +446,13 @@ World::verify(Job &j)
 	}
 	if (!fits)
 	{
-		(void) c.return_turn_late(j.leased, j.turn_before);
+		(void) c.return_turn_late(j.leased, j.turn);
 		j.refile = j.live;
 		end(j);
 		return false;
 	}
 	j.lease = Job::kOut;
-	j.turn_before = 0;
+	j.turn = {};
 	if (j.counted != 0 || j.leased.group != 0)
 	{
 		c.groups().note_start(j.counted != 0 ? j.counted : j.leased.group, j.counted != 0);
@@ -472,7 +472,7 @@ World::end(Job &j)
 	int missed_count = j.missed_count;
 	bool refile = j.refile;
 	j.lease = Job::kFree;
-	j.turn_before = 0;
+	j.turn = {};
 	j.counted = 0;
 	j.missed_count = 0;
 	j.refile = false;
@@ -1049,6 +1049,9 @@ World::code() const
 			put(j.ghost_group);
 		if (j.lease != Job::kFree)
 			put_hint(j.leased), put(j.counted);
+		if (j.lease == Job::kClaiming && rules().fair)
+			put(j.turn.before), put(static_cast<int16_t>(c.turns().turns_of(j.leased.key.priority) -
+														 j.turn.number));
 		if (j.missed_count > 0)
 			put_hint(j.missed);
 	}

@@ -109,7 +109,7 @@ TEST_F(TurnsTest, AReturnedTurnComesAgain)
 	{
 		Hint hint = turns.pop();
 		EXPECT_EQ(hint.key.job_id, 2);
-		EXPECT_TRUE(turns.return_turn(hint, turns.turn_before()));
+		EXPECT_TRUE(turns.return_turn(hint, turns.last_turn()));
 		insert(hint);
 	}
 	EXPECT_EQ(pop_all(), (Ids{2, 3}));
@@ -122,7 +122,7 @@ TEST_F(TurnsTest, AJobThatIsNotHandedOutUsesUpNoTurn)
 	EXPECT_EQ(turns.pop().key.job_id, 1);
 	Hint gone = turns.pop();
 	EXPECT_EQ(gone.key.job_id, 2);
-	EXPECT_TRUE(turns.return_turn(gone, turns.turn_before()));
+	EXPECT_TRUE(turns.return_turn(gone, turns.last_turn()));
 	EXPECT_EQ(pop_all(), (Ids{3, 4}));
 }
 
@@ -131,11 +131,38 @@ TEST_F(TurnsTest, ATurnIsNotReturnedAfterTheTurnOfAnotherGroup)
 	init(8);
 	insert(job(1, 5)), insert(job(2, 9)), insert(job(3, 5));
 	Hint gone = turns.pop();
-	int64_t before = turns.turn_before();
+	Turns::Given turn = turns.last_turn();
 	EXPECT_EQ(turns.pop().key.job_id, 2);
-	EXPECT_FALSE(turns.return_turn(gone, before));
+	EXPECT_FALSE(turns.return_turn(gone, turn));
 	insert(job(4, 9));
 	EXPECT_EQ(pop_all(), (Ids{3, 4}));
+}
+
+TEST_F(TurnsTest, ATurnIsNotReturnedAfterALaterTurnOfItsGroup)
+{
+	init(8);
+	insert(job(1, 5)), insert(job(2, 5));
+	Hint gone = turns.pop();
+	Turns::Given turn = turns.last_turn();
+	EXPECT_EQ(turns.pop().key.job_id, 2);
+	EXPECT_FALSE(turns.return_turn(gone, turn));
+	insert(job(3, 5)), insert(job(4, 9));
+	EXPECT_EQ(pop_all(), (Ids{4, 3}));
+}
+
+TEST_F(TurnsTest, TurnsAreReturnedFromTheLastOneOn)
+{
+	init(8);
+	insert(job(1, 5)), insert(job(2, 9)), insert(job(3, 12));
+	Hint one = turns.pop();
+	Turns::Given first = turns.last_turn();
+	Hint two = turns.pop();
+	Turns::Given second = turns.last_turn();
+	EXPECT_FALSE(turns.return_turn(one, first));
+	EXPECT_TRUE(turns.return_turn(two, second));
+	EXPECT_TRUE(turns.return_turn(one, first));
+	insert(job(4, 9)), insert(job(5, 5));
+	EXPECT_EQ(pop_all(), (Ids{5, 4, 3}));
 }
 
 TEST_F(TurnsTest, AnEqualOneIsReplaced)
