@@ -144,17 +144,6 @@ SELECT payload, attempt FROM pgq_ack_claim(:'ids', :'leases', 'q', 10) ORDER BY 
 SELECT * FROM pgq_ack_claim(:'ids', :'leases', 'q');
 \set VERBOSITY default
 SELECT * FROM pgq_ack_claim(NULL, NULL, 'nothing_like_it');
--- The same for one job, without arrays.
-SELECT pgq_enqueue('q', to_jsonb('one ' || i)) > 0 AS enqueued FROM generate_series(1, 3) i;
-SELECT job_id, lease, payload FROM pgq_ack_next(NULL, NULL, 'q') \gset
-SELECT job_id AS next_job, lease AS next_lease, :'payload' AS acked, payload, attempt FROM pgq_ack_next(:job_id, :lease, 'q', '1 min', 'me') \gset
-SELECT :'acked' AS acked, :'payload' AS payload, :attempt AS attempt, worker, lease_expires_at - claimed_at AS lease_time FROM pgq_ext.lease WHERE job_id = :next_job;
-BEGIN;
-SELECT payload FROM pgq_ack_next(:next_job, :next_lease, 'q');
-ROLLBACK;
-SELECT pgq_ack(:next_job, :next_lease);
-SELECT payload, attempt, pgq_ack(job_id, lease) FROM pgq_claim('q', wait => '60 s');
-SELECT * FROM pgq_ack_next(NULL, NULL, 'q');
 SELECT * FROM pgq_check();
 SELECT pgq_drop_queue('q', force => true);
 
