@@ -159,7 +159,8 @@ subtest 'dead letters and records are not destroyed by a clock that was just set
 	sql(q{SELECT pgq_enqueue('dead', '1'); SELECT pgq_fail(job_id, lease) FROM pgq_claim('dead')});
 	my $told = sub {
 		my ($how) = @_;
-		my $what = qr/LOG:  the clock was set $how by 17[0-9]{4}/;
+		# An hour less if the scheduler has not noticed that the test before has set the clock back.
+		my $what = qr/LOG:  the clock was set $how by 1(?:69|7[0-9])[0-9]{3}/;
 		for (1 .. 1800)
 		{
 			return pass("... which is told: $how") if slurp_file($node->logfile) =~ $what;

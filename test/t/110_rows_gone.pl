@@ -46,7 +46,8 @@ for my $limit (sort keys %limit)
 	sql("BEGIN; DELETE FROM pgq_ext.job WHERE job_id = $id; ROLLBACK");
 	sql("BEGIN; SAVEPOINT s; DELETE FROM pgq_ext.job WHERE job_id = $id; ROLLBACK TO s; COMMIT");
 	is(leased($queue), '1', "$limit: a DELETE that was rolled back, also to a savepoint, frees nothing");
-	is(sql("SELECT waiting_claims FROM pgq_ext.queue_status WHERE queue = '$queue'"), '1', '... and wakes nobody');
+	# A claim that was woken and has found nothing waits again.
+	wait_for($node, "waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = '$queue'");
 	sql("BEGIN; SAVEPOINT s; DELETE FROM pgq_ext.job WHERE job_id = $id; RELEASE s; COMMIT");
 	is(reply($waiting), '2', "$limit: a DELETE lets the next one go out, to a claim that waits");
 	end_session($waiting);
