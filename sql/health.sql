@@ -1,6 +1,6 @@
--- One row a check, in whatever state; what it says of the jobs is nothing. (The version before has no check "rates".) (What brings each about: test/t/071_health.pl.)
+-- One row a check, in whatever state; what it says of the jobs is nothing. (The version before has no checks of rates and handlers.) (What brings each about: test/t/071_health.pl.)
 SELECT pgq_create_queue('q') AS created;
-SELECT "check", detail IS NOT NULL AS has_detail, hint IS NOT NULL = (status <> 'ok') AS hint_if_needed FROM pgq_ext.health WHERE "check" NOT IN ('snapshots', 'rates');
+SELECT "check", detail IS NOT NULL AS has_detail, hint IS NOT NULL = (status <> 'ok') AS hint_if_needed FROM pgq_ext.health WHERE "check" !~ 'snapshots|rates|handler';
 SELECT pg_typeof("check"), pg_typeof(status), pg_typeof(detail), pg_typeof(hint), pg_typeof(checked_at) FROM pgq_ext.health LIMIT 1;
 
 -- A check that fails is its own row, and the others go on.
@@ -29,7 +29,7 @@ SELECT count(*) FROM pgq_ext.health;
 ROLLBACK;
 -- It reads only.
 BEGIN READ ONLY;
-SELECT count(*) FROM pgq_ext.health WHERE "check" <> 'rates';
+SELECT count(*) FROM pgq_ext.health WHERE "check" !~ 'rates|handler';
 COMMIT;
 
 -- Since when a queue is paused, by whatever door.
@@ -42,7 +42,7 @@ SELECT paused, paused_at FROM pgq_ext.queue WHERE queue = 'q';
 UPDATE pgq_ext.queue SET paused = true WHERE queue = 'q';
 SELECT paused, paused_at > :'since' AS later FROM pgq_ext.queue WHERE queue = 'q';
 UPDATE pgq_ext.queue SET paused_at = clock_timestamp() - interval '2 h' WHERE queue = 'q';
-SELECT status, detail ~ '^queue "q" for 02:00:0\d$' AS detail, hint FROM pgq_ext.health WHERE "check" = 'paused';
+SELECT status, detail ~ '^queue "q" for 02:00:0\d$' AS detail, hint ~ '^SELECT pgq_resume_queue' AS hint FROM pgq_ext.health WHERE "check" = 'paused';
 UPDATE pgq_ext.queue SET paused = false WHERE queue = 'q';
 SELECT status, detail, paused_at FROM pgq_ext.health, pgq_ext.queue WHERE "check" = 'paused';
 

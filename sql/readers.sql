@@ -4,6 +4,7 @@ CREATE ROLE regress_pgq_watcher IN ROLE pg_monitor;
 CREATE ROLE regress_pgq_reader;
 CREATE ROLE regress_pgq_clerk;
 CREATE ROLE regress_pgq_stranger;
+CREATE ROLE regress_pgq_runner LOGIN;
 GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_reader, regress_pgq_clerk, regress_pgq_stranger;
 SELECT pgq_create_queue('open', group_rate_limit => 5), pgq_create_queue('shut', lease_time => '1 hour');
 SET client_min_messages = warning;
@@ -14,7 +15,15 @@ SELECT count(*) FROM pgq_claim('open', worker => 'w', lease_time => '1 hour') UN
 SELECT pgq_lock('held', ttl => '1 hour', owner => 'o') > 0 AS held, pgq_create_rate('often', 10, '1 s'), pgq_take('often');
 SELECT pgq_schedule('of_open', '@yearly', 'open', '"secret"', options => '{"priority": 1}'), pgq_schedule('of_shut', '@yearly', 'shut', '"secret"', options => '{"priority": 1}');
 
-CREATE TABLE view AS SELECT n, name FROM unnest('{queue_status,queue_stats,queue_latency,job_status,lease,capacity,segment,duty,schedule,lock,rate,health,queue,dead_letter}'::text[])
+CREATE FUNCTION handles(pgq_ext.claimed_job) RETURNS void LANGUAGE sql AS '';
+GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO regress_pgq_runner;
+SELECT pgq_grant('shut', 'regress_pgq_runner', '{claim}');
+-- paused before they have run a job
+BEGIN;
+SELECT pgq_set_handler(queue, 'handles'::regproc, run_as => 'regress_pgq_runner'), pgq_pause_handler(queue) FROM unnest('{open,shut}'::text[]) queue;
+COMMIT;
+
+CREATE TABLE view AS SELECT n, name FROM unnest('{queue_status,queue_stats,queue_latency,job_status,lease,capacity,segment,duty,schedule,lock,rate,health,queue,dead_letter,handler}'::text[])
 WITH ORDINALITY AS u (name, n);
 GRANT SELECT ON view TO PUBLIC;
 -- What is seen of each queue, or that anything is.
@@ -72,7 +81,7 @@ GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_stranger;
 
 -- Direct calls.
 CREATE TABLE call (n int GENERATED ALWAYS AS IDENTITY, name text);
-INSERT INTO call (name) SELECT unnest('{queue_entries(),stat_entries(),latency_entries(),lease_entries(),group_entries(),capacity_entries(),segment_entries(),snapshot_holders(),duty_entries(),lock_entries(),rate_entries(),health_rows(),health_of_reader(),health_entries(),rotation_blocker}'::text[]);
+INSERT INTO call (name) SELECT unnest('{queue_entries(),stat_entries(),latency_entries(),lease_entries(),group_entries(),capacity_entries(),segment_entries(),snapshot_holders(),duty_entries(),lock_entries(),rate_entries(),handler_entries(),health_rows(),health_of_reader(),health_entries(),rotation_blocker}'::text[]);
 INSERT INTO call (name) SELECT format('oldest_ready(%s)', queue_id) FROM pgq_ext.queue WHERE queue = 'open';
 INSERT INTO call (name) SELECT format('behind(%s, 0, now(), 1000000, NULL)', queue_id) FROM pgq_ext.queue WHERE queue = 'open';
 GRANT SELECT ON call TO PUBLIC;
@@ -113,6 +122,7 @@ SELECT count(*) > 0 FROM pgq_ext.duty WHERE duty = 'window' AND leak(queue, 'dut
 SELECT count(*) FROM pgq_ext.job_status WHERE job_id = (SELECT max(job_id) FROM pgq_ext.job_status) AND leak(queue, 'job_status');
 SELECT count(*) FROM pgq_ext.lease WHERE leak(queue, 'lease');
 SELECT count(*) FROM pgq_ext.schedule WHERE leak(queue, 'schedule');
+SELECT count(*) FROM pgq_ext.handler WHERE leak(queue, 'handler');
 -- a name is still looked up by the index
 SET enable_seqscan = off;
 EXPLAIN (COSTS OFF) SELECT ready FROM pgq_ext.queue_status WHERE queue = 'open';
@@ -162,7 +172,7 @@ REVOKE ALL ON FUNCTION pgq_schedule, pgq_unschedule, pgq_pause_schedule, pgq_res
 SELECT pgq_unlock(name, token) FROM pgq_ext.lock;
 SELECT pgq_unschedule('of_open'), pgq_unschedule('of_shut'), pgq_drop_rate('often'), pgq_drop_queue('open', force => true);
 DROP VIEW names;
-DROP FUNCTION seen, secrets, called, as_reader, leak;
+DROP FUNCTION seen, secrets, called, as_reader, leak, handles;
 DROP TABLE view, call;
-DROP OWNED BY regress_pgq_watcher, regress_pgq_reader, regress_pgq_clerk, regress_pgq_stranger;
-DROP ROLE regress_pgq_watcher, regress_pgq_reader, regress_pgq_clerk, regress_pgq_stranger;
+DROP OWNED BY regress_pgq_watcher, regress_pgq_reader, regress_pgq_clerk, regress_pgq_stranger, regress_pgq_runner;
+DROP ROLE regress_pgq_watcher, regress_pgq_reader, regress_pgq_clerk, regress_pgq_stranger, regress_pgq_runner;

@@ -9,6 +9,7 @@
 #include "catalog/version.h"
 #include "claim/prepared_claim.h"
 #include "engine/layout.h"
+#include "handlers/check.h"
 #include "pg/pg.h"
 #include "pg/stop_point.h"
 #include "ring/rotation.h"
@@ -40,6 +41,7 @@ _PG_init(void)
 	pgq::restore_init();
 	pgq::claim_scan_init();
 	pgq::workers_init();
+	pgq::handlers_init();
 	pgq::rotation_init();
 	pgq::runs_init();
 	MarkGUCPrefixReserved("pgq_ext");

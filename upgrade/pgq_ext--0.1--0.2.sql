@@ -157,65 +157,6 @@ END $$;
 COMMENT ON FUNCTION pgq_ext.lease_entries IS
 'Internal: the leases in shared memory. state: claiming, claimed, parked (another transaction has locked the row), moving (to another segment), changing (by a transaction that has taken the waiting job), held (by transactions that have met the job by its unique_key: worker is one of them, as in pg_locks.virtualtransaction), lost. lease is NULL for a caller that may not read the column in the view pgq_ext.lease.';
 
-CREATE VIEW pgq_ext.job_state AS
-SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
-       j.last_error, j.progress, j.xmax AS locked_by,
-       q.queue, q.paused_at, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
-       l.state AS lease_state, l.attempt, l.worker, l.pid, l.lease_expires_at,
-       j.expires_at <= pg_catalog.clock_timestamp() AS has_expired,
-       j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) AS is_scheduled,
-       q.paused AS is_paused,
-       q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,
-       q.group_concurrency > 0 AND g.running >= q.group_concurrency AS is_group_full,
-       COALESCE(r.next_start, o.next_start) AS group_next_start,
-       q.concurrency > 0 AND e.running >= q.concurrency AS is_queue_full,
-       e.next_start AS queue_next_start,
-       e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min' AS is_unclaimed
-FROM pgq_ext.job j
-JOIN pgq_ext.queue q USING (queue_id)
-LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
-LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id
-LEFT JOIN (
-    SELECT w.queue_id, w.group_id, pg_catalog.count(*) AS running
-    FROM pgq_ext.lease_entries() h
-    JOIN pgq_ext.job w ON w.job_id = h.job_id AND w.group_id IS NOT NULL
-    WHERE h.state IN ('claimed', 'claiming')
-    GROUP BY w.queue_id, w.group_id) g ON g.queue_id = j.queue_id AND g.group_id = j.group_id
-LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
-LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
-COMMENT ON VIEW pgq_ext.job_state IS
-'Internal: every live job with its lease and all reasons why the job is not handed out, for job_status and pgq_explain.';
-
-CREATE OR REPLACE VIEW pgq_ext.job_status WITH (security_barrier) AS
-SELECT s.job_id, s.queue,
-       CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN 'leased'
-            WHEN s.is_scheduled THEN 'scheduled'
-            ELSE 'ready' END AS state,
-       CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
-            -- The first of the reasons of explain_job, in their order.
-            WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
-            WHEN s.has_expired THEN 'nothing: it has expired'
-            WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
-            WHEN s.lease_state = 'moving' THEN 'its row is being moved to another segment'
-            WHEN s.lease_state = 'changing' THEN 'a transaction that is changing or ending it'
-            WHEN s.lease_state = 'parked' THEN 'another transaction has locked or changed its row'
-            WHEN s.is_paused THEN 'the queue is paused'
-            WHEN s.is_scheduled AND s.attempts > 0 THEN 'backoff until run_at'
-            WHEN s.is_scheduled THEN 'run_at'
-            WHEN s.is_group_full THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
-            WHEN s.is_behind_in_group THEN 'an earlier job of its group (fifo)'
-            WHEN s.group_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', s.group_next_start)
-            WHEN s.queue_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', s.queue_next_start)
-            WHEN s.is_queue_full THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
-            ELSE COALESCE(pgq_ext.behind(s.queue_id, s.priority, s.run_at, s.job_id, s.group_id),
-                          CASE WHEN s.is_unclaimed THEN 'a worker: nobody claims' END,
-                          'a worker') END AS waits_for,
-       s.priority, s.run_at, s.attempts, s.max_attempts, s.group_key, s.unique_key, s.enqueued_at, s.expires_at,
-       CASE WHEN s.lease_state = 'claimed' THEN s.worker END AS worker,
-       CASE WHEN s.lease_state = 'claimed' THEN s.lease_expires_at END AS lease_expires_at,
-       s.last_error, s.progress
-FROM pgq_ext.job_state s
-WHERE pgq_ext.may_see(s.queue_id);
 -- ---- why a job does not run, or what became of it ----
 
 CREATE TYPE pgq_ext.explanation AS (
@@ -291,6 +232,10 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j
         CROSS JOIN LATERAL (SELECT pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id) AS words) b
         CROSS JOIN LATERAL (VALUES
+            (132, 'handler suspended', CASE WHEN j.handler_state = 'suspended' THEN concat(j.handler_reason, '; since ', j.handler_since) END),
+            (134, 'handler paused', CASE WHEN j.handler_state = 'paused' THEN concat('since ', j.handler_since, ' (pgq_pause_handler)') END),
+            (136, 'handler rests', CASE WHEN j.handler_next_try_at IS NOT NULL THEN concat('its calls have failed; no call begins until ', j.handler_next_try_at) END),
+            (138, 'no worker slot', CASE WHEN j.handler_state = 'waiting for a worker slot' THEN 'the handler has no worker, and no slot is free (pgq_ext.max_handler_workers)' END),
             (140, 'no worker', CASE WHEN j.is_unclaimed THEN 'no claim for five minutes, and none waits' END),
             (150, CASE WHEN starts_with(b.words, 'behind') THEN 'behind' ELSE 'group full' END, b.words)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL AND NOT EXISTS (SELECT FROM reason))
@@ -407,8 +352,171 @@ BEGIN
     WHERE c.relnamespace = 'pgq_ext'::regnamespace AND t.tgenabled = 'D'
     UNION ALL
     SELECT 'warn', format('foreign key %s of %s locks rows of %s', k.conname, k.conrelid::regclass, k.confrelid::regclass)
-    FROM pgq_ext.segment_entries() e JOIN pg_constraint k ON k.confrelid = e.relation AND k.contype = 'f';
+    FROM pgq_ext.segment_entries() e JOIN pg_constraint k ON k.confrelid = e.relation AND k.contype = 'f'
+    UNION ALL
+    SELECT 'warn', format('pgq_ext.queue_handler has a handler of the queue with queue_id %s, which does not exist', h.queue_id)
+    FROM pgq_ext.queue_handler h WHERE NOT EXISTS (SELECT FROM pgq_ext.queue q WHERE q.queue_id = h.queue_id);
 END $$;
+
+-- ---- handlers ----
+
+CREATE TABLE pgq_ext.queue_handler (
+    queue_id       integer NOT NULL PRIMARY KEY,
+    -- The function: its OID, and what else must be true of it, or the handler is suspended.
+    function       oid NOT NULL,
+    schema_name    text NOT NULL,
+    function_name  text NOT NULL,
+    function_owner oid NOT NULL,
+    takes_array    boolean NOT NULL,
+    workers        integer NOT NULL CHECK (workers BETWEEN 1 AND 1000),
+    timeout        interval NOT NULL CHECK (timeout BETWEEN '1 s' AND '7 days'),
+    batch          integer NOT NULL CHECK (batch BETWEEN 1 AND 10000),
+    idle           interval NOT NULL CHECK (idle BETWEEN '0' AND '1 day'),
+    run_as         oid NOT NULL,
+    run_as_name    text NOT NULL,
+    -- A superuser has set the handler to run as a superuser.
+    superuser      boolean NOT NULL,
+    paused         boolean NOT NULL,
+    -- The database in which the handler was set, and the major version of the server. A dump and a copy have other ones.
+    stamp          bigint NOT NULL,
+    server         integer NOT NULL,
+    set_at         timestamptz NOT NULL
+);
+REVOKE ALL ON TABLE pgq_ext.queue_handler FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.queue_handler IS
+'Handlers, one row for each queue that has one: made by pgq_set_handler. Read them through the view pgq_ext.handler, and change them by the functions.';
+
+CREATE FUNCTION pgq_ext.queue_handler_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_handler_changed';
+REVOKE ALL ON FUNCTION pgq_ext.queue_handler_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.queue_handler_changed() IS
+'Internal: tells the scheduler and the workers that a handler has changed.';
+
+CREATE TRIGGER queue_handler_changed BEFORE INSERT OR UPDATE OR DELETE ON pgq_ext.queue_handler
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_handler_changed();
+ALTER TABLE pgq_ext.queue_handler ENABLE ALWAYS TRIGGER queue_handler_changed;
+
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_handler', '');
+
+CREATE FUNCTION pgq_set_handler(
+    queue text, handler regprocedure, workers int = 1, timeout interval = '1 min', batch int = 1,
+    idle interval = '10 s', run_as regrole = (pg_catalog.quote_ident(current_user))::pg_catalog.regrole) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_set_handler';
+REVOKE ALL ON FUNCTION pgq_set_handler FROM PUBLIC;
+COMMENT ON FUNCTION pgq_set_handler IS
+'Let background workers of the server run the jobs of the queue: for each job, call the function handler, and acknowledge the job in the same transaction; or change the handler of the queue. handler: a function of one argument of type pgq_ext.claimed_job that returns jsonb (the result of the job) or void; or, for work on many jobs at once, of type pgq_ext.claimed_job[] that returns void. If the call raises an error, all its changes are rolled back, and the attempt has failed with that error. workers (1 to 1000): how many workers may run jobs of this queue at a time; pgq_ext.max_handler_workers is the limit for the server. timeout (1 s to 7 days): a call that takes longer is cancelled, and has failed. batch (1 to 10000): how many jobs one transaction runs; if it fails, its jobs run again one by one, and only jobs that fail alone lose an attempt. idle (0 to 1 day): how long a worker without work waits before it ends. run_as: the role as which the workers log in; the caller must be able to SET ROLE to it. The caller and run_as need the right to claim from the queue, and EXECUTE on pgq_claim, pgq_ack and the function. Errors: 42704 no such queue, 22004 an argument is NULL, 22023 bad value, 42P13 the function has the wrong arguments or result, 42883 no such function, 42501 the caller or run_as lacks a right, 55000 run_as may not log in.';
+
+CREATE FUNCTION pgq_drop_handler(queue text) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_drop_handler';
+REVOKE ALL ON FUNCTION pgq_drop_handler FROM PUBLIC;
+COMMENT ON FUNCTION pgq_drop_handler IS
+'Drop the handler of the queue; its jobs stay. Takes effect at the commit. A call in progress goes on, and its job ends as if nothing had happened. False: the queue has no handler. Errors: 42704 no such queue, 42501 the caller neither administers the queue nor can SET ROLE to the run_as of the handler.';
+
+CREATE FUNCTION pgq_pause_handler(queue text) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_pause_handler';
+REVOKE ALL ON FUNCTION pgq_pause_handler FROM PUBLIC;
+COMMENT ON FUNCTION pgq_pause_handler IS
+'Begin no further call of the handler of the queue. Takes effect at the commit; calls in progress go on. Clients may still claim from the queue. Does nothing if the handler is paused already. Errors: as pgq_drop_handler; 42704 the queue has no handler.';
+
+CREATE FUNCTION pgq_resume_handler(queue text) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_resume_handler';
+REVOKE ALL ON FUNCTION pgq_resume_handler FROM PUBLIC;
+COMMENT ON FUNCTION pgq_resume_handler IS
+'Let the handler of the queue run again, after pgq_pause_handler, or after a restore: a handler that came from a dump, or whose function has changed its owner or was created again, does not run before this call. The caller must be able to set the same handler with pgq_set_handler, and gets the same errors. Error: 42704 the queue has no handler.';
+
+CREATE FUNCTION pgq_ext.handler_entries(
+    OUT queue_id integer, OUT running integer, OUT state text, OUT reason text, OUT since timestamptz, OUT next_try_at timestamptz,
+    OUT calls bigint, OUT failures bigint, OUT last_error text, OUT failures_in_row integer) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_handler_entries';
+REVOKE ALL ON FUNCTION pgq_ext.handler_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.handler_entries IS 'Internal: the handlers in shared memory. last_error is NULL for a caller that may not read the column in the view pgq_ext.handler. failures_in_row: failed calls in a row, of different jobs, with the same SQLSTATE.';
+
+CREATE VIEW pgq_ext.handler WITH (security_barrier) AS
+SELECT q.queue,
+       pg_catalog.format('%I.%I(pgq_ext.claimed_job%s)', h.schema_name, h.function_name, CASE WHEN h.takes_array THEN '[]' END) AS handler,
+       COALESCE(r.rolname::text, h.run_as_name) AS run_as, h.workers, COALESCE(e.running, 0) AS running, h.batch, h.timeout,
+       CASE WHEN pg_catalog.current_setting('pgq_ext.max_handler_workers', true) OPERATOR(pg_catalog.=) '0' AND NOT h.paused THEN 'suspended'
+            ELSE COALESCE(e.state, CASE WHEN h.paused THEN 'paused' ELSE 'idle' END) END AS state,
+       CASE WHEN pg_catalog.current_setting('pgq_ext.max_handler_workers', true) OPERATOR(pg_catalog.=) '0' THEN 'pgq_ext.max_handler_workers is 0'
+            ELSE e.reason END AS reason, e.since, e.next_try_at,
+       COALESCE(e.calls, 0) AS calls, COALESCE(e.failures, 0) AS failures,
+       CASE WHEN pgq_ext.may_read('handler', 'last_error') THEN e.last_error END AS last_error
+FROM pgq_ext.queue_handler h
+JOIN pgq_ext.queue q USING (queue_id)
+LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) h.run_as
+LEFT JOIN pgq_ext.handler_entries() e USING (queue_id)
+WHERE pgq_ext.may_see(q.queue_id);
+COMMENT ON VIEW pgq_ext.handler IS
+'Handlers of queues: the functions that background workers of the server call for the jobs. running: workers that have a place at the queue now, at most workers. state: active (a worker runs jobs), idle (there is no job, or none may run now), paused (pgq_pause_handler), suspended (it cannot run, for the reason in reason; no attempt is spent), waiting for a worker slot (pgq_ext.max_handler_workers or max_worker_processes is used up). since: begin of that state, if it is paused or suspended. next_try_at: no call begins before this time, because calls have failed. calls, failures: calls since the start of the server, and those that have failed; a batch that failed and its single calls count separately. last_error: of the last failed call; NULL for members of pg_monitor without another grant.';
+
+CREATE VIEW pgq_ext.job_state AS
+SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
+       j.last_error, j.progress, j.xmax AS locked_by,
+       q.queue, q.paused_at, COALESCE(j.max_attempts, q.max_attempts) AS max_attempts,
+       l.state AS lease_state, l.attempt, l.worker, l.pid, l.lease_expires_at,
+       j.expires_at <= pg_catalog.clock_timestamp() AS has_expired,
+       j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) AS is_scheduled,
+       q.paused AS is_paused,
+       q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,
+       q.group_concurrency > 0 AND g.running >= q.group_concurrency AS is_group_full,
+       COALESCE(r.next_start, o.next_start) AS group_next_start,
+       q.concurrency > 0 AND e.running >= q.concurrency AS is_queue_full,
+       e.next_start AS queue_next_start,
+       e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min' AS is_unclaimed,
+       h.state AS handler_state, h.reason AS handler_reason, h.since AS handler_since, h.next_try_at AS handler_next_try_at
+FROM pgq_ext.job j
+JOIN pgq_ext.queue q USING (queue_id)
+LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
+-- A claim that waits gets the job, whatever the handler does.
+LEFT JOIN pgq_ext.handler_entries() h ON h.queue_id = j.queue_id AND e.waiting_claims = 0
+LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id
+LEFT JOIN (
+    SELECT w.queue_id, w.group_id, pg_catalog.count(*) AS running
+    FROM pgq_ext.lease_entries() h
+    JOIN pgq_ext.job w ON w.job_id = h.job_id AND w.group_id IS NOT NULL
+    WHERE h.state IN ('claimed', 'claiming')
+    GROUP BY w.queue_id, w.group_id) g ON g.queue_id = j.queue_id AND g.group_id = j.group_id
+LEFT JOIN pgq_ext.group_entries() r ON r.queue_id = j.queue_id AND r.group_id = j.group_id
+LEFT JOIN pgq_ext.group_entries() o ON o.queue_id = j.queue_id AND o.group_id IS NULL AND j.group_id IS NOT NULL AND r.queue_id IS NULL;
+COMMENT ON VIEW pgq_ext.job_state IS
+'Internal: every live job with its lease and all reasons why the job is not handed out, for job_status and pgq_explain.';
+
+CREATE OR REPLACE VIEW pgq_ext.job_status WITH (security_barrier) AS
+SELECT s.job_id, s.queue,
+       CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN 'leased'
+            WHEN s.is_scheduled THEN 'scheduled'
+            ELSE 'ready' END AS state,
+       CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
+            -- Show the first of these reasons that applies. Their order is that of explain_job.
+            WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
+            WHEN s.has_expired THEN 'nothing: it has expired'
+            WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
+            WHEN s.lease_state = 'moving' THEN 'its row is being moved to another segment'
+            WHEN s.lease_state = 'changing' THEN 'a transaction that is changing or ending it'
+            WHEN s.lease_state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN s.is_paused THEN 'the queue is paused'
+            WHEN s.is_scheduled AND s.attempts > 0 THEN 'backoff until run_at'
+            WHEN s.is_scheduled THEN 'run_at'
+            WHEN s.is_group_full THEN 'one of the jobs of its group in work, of which there are as many as may be (group_concurrency)'
+            WHEN s.is_behind_in_group THEN 'an earlier job of its group (fifo)'
+            WHEN s.group_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', s.group_next_start)
+            WHEN s.queue_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', s.queue_next_start)
+            WHEN s.is_queue_full THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
+            WHEN s.handler_state = 'suspended' THEN pg_catalog.concat('its handler, which is suspended: ', s.handler_reason)
+            WHEN s.handler_state = 'paused' THEN 'its handler, which is paused'
+            WHEN s.handler_next_try_at IS NOT NULL THEN pg_catalog.concat('its handler, which rests until ', s.handler_next_try_at)
+            WHEN s.handler_state = 'waiting for a worker slot' THEN 'a worker slot for its handler (pgq_ext.max_handler_workers)'
+            ELSE COALESCE(pgq_ext.behind(s.queue_id, s.priority, s.run_at, s.job_id, s.group_id),
+                          CASE WHEN s.is_unclaimed THEN 'a worker: nobody claims' END,
+                          'a worker') END AS waits_for,
+       s.priority, s.run_at, s.attempts, s.max_attempts, s.group_key, s.unique_key, s.enqueued_at, s.expires_at,
+       CASE WHEN s.lease_state = 'claimed' THEN s.worker END AS worker,
+       CASE WHEN s.lease_state = 'claimed' THEN s.lease_expires_at END AS lease_expires_at,
+       s.last_error, s.progress
+FROM pgq_ext.job_state s
+WHERE pgq_ext.may_see(s.queue_id);
+
+-- ---- views ----
 
 -- A condition of the reader sees no rows that the reader may not.
 ALTER VIEW pgq_ext.queue_status SET (security_barrier);
@@ -487,14 +595,14 @@ BEGIN
                'pg_monitor'::pg_catalog.regrole::pg_catalog.oid AS role, pg_catalog.format('GRANT SELECT ON pgq_ext.%I TO pg_monitor', c.relname) AS command
         FROM pg_catalog.pg_class c WHERE c.relnamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
             AND c.relname OPERATOR(pg_catalog.=) ANY ('{queue, queue_status, queue_stats, queue_latency, job_status, lease, capacity, segment, duty,
-            schedule, lock, rate, dead_letter}'::pg_catalog.name[])
+            schedule, lock, rate, dead_letter, handler}'::pg_catalog.name[])
         UNION ALL
         SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, p.proowner, 'EXECUTE', pg_catalog.acldefault('f', p.proowner),
                0, pg_catalog.format('GRANT EXECUTE ON FUNCTION pgq_ext.%I TO PUBLIC', p.proname)
         FROM pg_catalog.pg_proc p WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
             AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, stat_entries, latency_entries, lease_entries,
             group_entries, behind, capacity_entries, segment_entries, snapshot_holders, duty_entries,
-            lock_entries, rate_entries, health_rows, health_of_reader}'::pg_catalog.name[])
+            lock_entries, rate_entries, handler_entries, health_rows, health_of_reader}'::pg_catalog.name[])
     LOOP
         initial := (SELECT i.initprivs FROM pg_catalog.pg_init_privs i WHERE i.objoid OPERATOR(pg_catalog.=) item.oid
                     AND i.classoid OPERATOR(pg_catalog.=) item.class::pg_catalog.oid AND i.objsubid OPERATOR(pg_catalog.=) 0);
@@ -536,6 +644,73 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.check_rates FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.check_rates IS 'Internal: a check of pgq_ext.health.';
 
+CREATE OR REPLACE FUNCTION pgq_ext.check_unclaimed() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    -- Rows are looked at last, and only for these.
+    WITH alone AS MATERIALIZED (
+        SELECT q.queue_id, q.queue, e.ready, e.leased FROM pgq_ext.queue q JOIN pgq_ext.queue_entries() e USING (queue_id)
+        WHERE NOT q.paused AND COALESCE(e.ready, 1) > 0 AND e.waiting_claims = 0
+          AND COALESCE(e.last_claim_at, e.loaded_at) < clock_timestamp() - interval '5 min'
+          AND NOT EXISTS (SELECT FROM pgq_ext.handler_entries() h WHERE h.queue_id = q.queue_id AND h.state = 'paused')),
+         aged AS MATERIALIZED (SELECT a.*, clock_timestamp() - pgq_ext.oldest_ready(a.queue_id) AS age FROM alone a)
+    SELECT CASE WHEN s.leased > 0 THEN 'warn' ELSE 'fail' END,
+           format('queue "%s": %s ready, the oldest for %s, %s in work', s.queue, s.ready, date_trunc('second', s.age), s.leased)
+    FROM aged s WHERE s.age > interval '5 min';
+END $$;
+
+CREATE OR REPLACE FUNCTION pgq_ext.check_paused() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s" for %s', q.queue, COALESCE(pgq_ext.ago(q.paused_at)::text, 'nobody knows how long'))
+    FROM pgq_ext.queue q WHERE q.paused AND COALESCE(q.paused_at, '-infinity') < clock_timestamp() - interval '1 h'
+    UNION ALL
+    SELECT 'warn', format('handler of queue "%s" for %s', q.queue, pgq_ext.ago(h.since))
+    FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id)
+    WHERE h.state = 'paused' AND h.since < clock_timestamp() - interval '1 h';
+END $$;
+
+CREATE FUNCTION pgq_ext.check_handlers() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s" for %s: %s', q.queue, pgq_ext.ago(h.since), h.reason)
+    FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id) WHERE h.state = 'suspended' ORDER BY h.since;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.check_handlers FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.check_handlers IS 'Internal: a check of pgq_ext.health.';
+
+CREATE FUNCTION pgq_ext.check_handler_calls() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    -- From 20 failed calls in a row on, the calls of a handler wait for each other. That does not matter while the
+    -- queue has no jobs.
+    SELECT 'warn', format('queue "%s": %s%s', q.queue,
+                          CASE WHEN h.failures_in_row >= 20 THEN format('%s calls have failed in a row', h.failures_in_row) ELSE 'calls have failed' END,
+                          ', and none begins for ' || date_trunc('second', GREATEST(h.next_try_at - clock_timestamp(), '0')))
+    FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id) JOIN pgq_ext.queue_entries() e USING (queue_id)
+    WHERE h.next_try_at IS NOT NULL OR h.failures_in_row >= 20 AND COALESCE(e.ready + e.scheduled + e.leased, 1) > 0;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.check_handler_calls FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.check_handler_calls IS 'Internal: a check of pgq_ext.health.';
+
+CREATE FUNCTION pgq_ext.check_handler_workers() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('pgq_ext.max_handler_workers is 0, so %s handlers do not run', count(*))
+    FROM pgq_ext.queue_handler h JOIN pgq_ext.queue q USING (queue_id)
+    WHERE current_setting('pgq_ext.max_handler_workers') = '0' AND NOT h.paused HAVING count(*) > 0;
+    RETURN QUERY
+    -- Rows are looked at last, and only for these.
+    WITH waiting AS MATERIALIZED (
+        SELECT q.queue_id, q.queue FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id)
+        WHERE h.state = 'waiting for a worker slot'),
+         aged AS MATERIALIZED (SELECT w.*, clock_timestamp() - pgq_ext.oldest_ready(w.queue_id) AS age FROM waiting w)
+    SELECT 'warn', format('queue "%s" has none, and its oldest job is ready for %s', a.queue, date_trunc('second', a.age))
+    FROM aged a WHERE a.age > interval '5 min';
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.check_handler_workers FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.check_handler_workers IS 'Internal: a check of pgq_ext.health.';
+
 -- It asks with the rights of the owner, so that who watches needs no others, waits for nobody, and has no more than a few
 -- rows of each table read.
 CREATE OR REPLACE FUNCTION pgq_ext.health_entries(
@@ -553,7 +728,7 @@ DECLARE
 BEGIN
     FOR c IN SELECT v.* FROM (VALUES
         ('library', NULL, 'Run ALTER EXTENSION pgq_ext UPDATE in this database; if its library is the older one, install the newer and restart the server.'),
-        ('tables', 'as they should be', 'Undo the change of the table. REINDEX an index that is not valid. ALTER TABLE ... ENABLE TRIGGER for a disabled trigger.'),
+        ('tables', 'as they should be', 'Undo the change of the table. REINDEX an index that is not valid. ALTER TABLE ... ENABLE TRIGGER for a disabled trigger. DELETE a handler without a queue.'),
         ('subscription', 'none brings jobs', 'This database hands out no job while the subscription exists. Drop the subscription if the database is to take over.'),
         ('workers', 'all have a place', 'Raise max_worker_processes, or pgq_ext.max_databases, and restart the server.'),
         ('scheduler', NULL, 'See the server log. Queues work without a scheduler, but lost attempts are not counted and storage grows.'),
@@ -565,12 +740,15 @@ BEGIN
         ('snapshots', 'none is old', 'End the transaction, or drop the replication slot. Dead rows cannot be removed while the transaction or slot exists.'),
         ('prepared', 'none holds jobs', 'Run COMMIT PREPARED or ROLLBACK PREPARED. SELECT * FROM pg_prepared_xacts shows the owner of the transaction.'),
         ('open claims', 'none is older than its lease', 'End the transaction, or claim with a longer lease_time. No other worker gets the job before the transaction has ended.'),
-        ('unclaimed', 'no queue is left alone', 'Start workers, or more of them.'),
-        ('paused', 'none for long', 'SELECT pgq_resume_queue(...), if it is not to be so.'),
+        ('unclaimed', 'no queue is left alone', 'Start workers, or more of them. If a handler runs the jobs of the queue, see the checks of handlers.'),
+        ('paused', 'none for long', 'SELECT pgq_resume_queue(...), or pgq_resume_handler(...), if it is not to be so.'),
         ('depth', 'no queue is full', 'Start more workers, or raise the limit: SELECT pgq_alter_queue(..., max_depth => ...).'),
         ('rates', 'no queue stands still after a start', 'After a crash the server does not know how many jobs have started, and counts as many as the limit allows. To start jobs at once, run SELECT pgq_alter_queue(..., rate_limit => 0), and set the limit again in another transaction. Do the same with group_rate_limit.'),
         ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties. If the rows are locked, pg_locks shows by which session.'),
-        ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.')) AS v (name, ok, hint)
+        ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.'),
+        ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
+        ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
+        ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)
     LOOP
         checked_at := clock_timestamp();
         BEGIN
@@ -604,9 +782,11 @@ DECLARE
     function pg_catalog.regprocedure;
 BEGIN
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.shard OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.queue_handler OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.explanation OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.job_state OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.dead_letter OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.handler OWNER TO %s', owner);
     FOR function IN
         SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_depend d ON d.objid OPERATOR(pg_catalog.=) p.oid
         WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) 'e'
@@ -748,7 +928,7 @@ COMMENT ON VIEW pgq_ext.queue_latency IS
 COMMENT ON VIEW pgq_ext.capacity IS
 'The limits of shared memory, for the whole server: the entries in use, the most that were in use since the start, the limit, the setting that changes the limit, and the bytes of shared memory that it costs to raise the setting by one.';
 COMMENT ON VIEW pgq_ext.duty IS
-'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
+'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
 COMMENT ON TYPE pgq_ext.finding IS
 'Internal: a finding of a check of pgq_ext.health. status: ok (to be shown although there is no problem), warn, fail.';
 COMMENT ON FUNCTION pgq_ext.library_version IS

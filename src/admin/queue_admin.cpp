@@ -2,6 +2,7 @@
 
 #include "admin/privileges.h"
 #include "catalog/create_segments.h"
+#include "catalog/handler_row.h"
 #include "catalog/option_value.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
@@ -378,6 +379,7 @@ drop_queue(const char *name, bool if_exists, bool force)
 		end_all_rows(ref.queue_id);
 		spi_execute("DELETE FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
 	});
+	(void) delete_handler(ref.queue_id);
 	drop_rights(ref.queue_id);
 	return true;
 }

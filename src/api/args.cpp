@@ -37,14 +37,6 @@ clipped(Datum value, int most)
 	return pnstrdup(VARDATA_ANY(t), length);
 }
 
-Datum
-clipped_error(Datum value)
-{
-	text *t = DatumGetTextPSlice(value, 0, kErrorMax + MAX_MULTIBYTE_CHAR_LEN);
-	int length = pg_mbcliplen(VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t), kErrorMax);
-	return PointerGetDatum(cstring_to_text_with_len(VARDATA_ANY(t), length));
-}
-
 int
 elements_of(Datum value, Oid type, const char *name, Datum **elements)
 {

@@ -26,13 +26,6 @@ given(FunctionCallInfo fcinfo, int i)
 char *clipped(Datum text, int most);
 
 /*
- * Cut an error text to kErrorMax bytes, the length that is stored and returned. Of a longer text,
- * only the beginning is detoasted.
- */
-inline constexpr int kErrorMax = 8192;
-Datum clipped_error(Datum text);
-
-/*
  * Deconstruct an array into a palloc'd array of elements, and return their number. Raises 22004 if
  * an element is NULL, 2202E if the array has more than one dimension.
  */

@@ -4,26 +4,9 @@
  */
 #pragma once
 
-#include "api/claimed_job.h"
-#include "claim/take.h"
+#include "claim/call.h"
 
 namespace pgq {
-
-/* Takes the jobs of a claim. Each function gets `result` as its first argument. */
-struct ClaimReceiver
-{
-	/* Take a copy of a job that is going to be handed out: Claim::give. */
-	decltype(Claim::give) give;
-	/* Forget all jobs: none of them was handed out, and the claim begins again. */
-	void (*clear)(void *result);
-	/*
-	 * The jobs were handed out. The entries of `ready` are in the order of the calls of give():
-	 * leave out the jobs that were not handed out, and take the end of each lease from here.
-	 */
-	void (*end)(void *result, const Ready *ready, const HandedOut &out);
-	void *result;
-	MemoryContext memory; /* in which `ready` is allocated */
-};
 
 using ClaimCall = void (*)(FunctionCallInfo fcinfo, const ClaimReceiver &receiver);
 

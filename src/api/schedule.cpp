@@ -195,7 +195,7 @@ pgq_timetable_changed(PG_FUNCTION_ARGS)
 		has_other_maker(RelationGetDescr(data->tg_relation), data->tg_trigtuple, row))
 		row = with_maker(data, row);
 	if (shared != nullptr && !is_scheduler())
-		note_changed_schedules();
+		note_changed_definitions();
 	return PointerGetDatum(row);
 }
 }

@@ -36,6 +36,8 @@ static constexpr OwnTrigger kTriggers[] = {
 	{"queue", "queue_changed", "queue_changed", kBefore | kWrite | TRIGGER_TYPE_DELETE, false},
 	{"queue", "queue_truncated", "queue_changed", TRIGGER_TYPE_TRUNCATE, false},
 	{"timetable", "timetable_changed", "timetable_changed", kBefore | kWrite, true},
+	{"queue_handler", "queue_handler_changed", "queue_handler_changed",
+	 kBefore | kWrite | TRIGGER_TYPE_DELETE, true},
 	{"held_lock", "held_lock_changed", "held_lock_changed", TRIGGER_TYPE_INSERT, false},
 };
 

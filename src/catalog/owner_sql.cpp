@@ -32,6 +32,8 @@ common_owner()
 		check(table);
 	for (Oid table : t.ring)
 		check(table);
+	if (OidIsValid(t.queue_handler))
+		check(t.queue_handler);
 	for (const Segment &segment : t.all_segments())
 		check(segment.heap);
 	/*

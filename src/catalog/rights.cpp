@@ -253,13 +253,18 @@ complain_denied(const char *role, Right right, const Known &known, const char *q
 					   quote_literal_cstr(queue), quote_literal_cstr(role), name)));
 }
 
+bool
+may_of(Oid role, Permission permission, int32 queue_id)
+{
+	return (rights_on(queue_id, role).rights & bit_of(right_for(permission))) != 0;
+}
+
 void
 require_right_of(Oid role, const char *role_name, Permission permission, int32 queue_id,
 				 const char *queue)
 {
-	const Known &found = rights_on(queue_id, role);
-	if ((found.rights & bit_of(right_for(permission))) == 0)
-		complain_denied(role_name, right_for(permission), found, queue);
+	if (!may_of(role, permission, queue_id))
+		complain_denied(role_name, right_for(permission), rights_on(queue_id, role), queue);
 }
 
 void

@@ -74,6 +74,9 @@ right_for(Permission permission)
  */
 bool may(Permission permission, int32 queue_id);
 
+/* Like may(), for another role. */
+bool may_of(Oid role, Permission permission, int32 queue_id);
+
 /* Raise error 42501, naming the queue, unless may() is true. */
 void require_right(Permission permission, int32 queue_id, const char *queue);
 

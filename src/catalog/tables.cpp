@@ -1,6 +1,7 @@
 #include "catalog/tables.h"
 
 #include "catalog/own_index.h"
+#include "catalog/own_object.h"
 #include "catalog/version.h"
 
 namespace pgq {
@@ -22,7 +23,7 @@ is_known(Oid relid)
 	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
 		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
 		relid == known->held_lock || relid == known->run || relid == known->rate_limit ||
-		relid == known->timetable)
+		relid == known->timetable || (OidIsValid(relid) && relid == known->queue_handler))
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -255,6 +256,10 @@ find_tables(Tables *t, Oid schema)
 	t->run = need("run", schema, RELKIND_RELATION);
 	t->rate_limit = need("rate_limit", schema, RELKIND_RELATION);
 	t->timetable = need("timetable", schema, RELKIND_RELATION);
+	/* A table of that name may belong to a user while the SQL objects are of version 0.1. */
+	if (Oid handlers = get_relname_relid("queue_handler", schema);
+		is_member(RelationRelationId, handlers))
+		t->queue_handler = handlers;
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	find_segments(t, schema);

@@ -235,4 +235,12 @@ jitter(float8 value, const char *name)
 	return value;
 }
 
+Datum
+clipped_error(Datum value)
+{
+	text *t = DatumGetTextPSlice(value, 0, kErrorMax + MAX_MULTIBYTE_CHAR_LEN);
+	int length = pg_mbcliplen(VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t), kErrorMax);
+	return PointerGetDatum(cstring_to_text_with_len(VARDATA_ANY(t), length));
+}
+
 } // namespace pgq

@@ -61,4 +61,11 @@ int64 exact_period(Datum interval, const char *name);
 int64 max_runtime(Datum interval, const char *name);
 float8 jitter(float8 value, const char *name);
 
+/*
+ * Cut an error text to kErrorMax bytes, the length that is stored and returned. Of a longer text,
+ * only the beginning is detoasted.
+ */
+inline constexpr int kErrorMax = 8192;
+Datum clipped_error(Datum text);
+
 } // namespace pgq

@@ -21,6 +21,8 @@ struct ClaimOptions
 	int64 lease_time; /* microseconds; 0: the lease_time of the queue */
 	const char *worker;
 	bool session_bound = false;
+	/* The caller ends session-bound leases itself when the process exits: a handler's worker. */
+	bool ends_them_itself = false;
 	bool for_more =
 		false; /* the call has acknowledged jobs, so a shortage of leases raises no error */
 };

@@ -23,24 +23,23 @@ static constinit SessionLease *leases = nullptr;
 static constinit int size = 0;
 static constinit int room = 0;
 
-/* Make the lease LOST, unless it has ended or is lost already. */
-static void
-lose_if_ours(const SessionLease &entry, int64 monotonic)
+void
+lose_session_lease(const QueueRef &ref, Lease *lease, uint64 serial)
 {
-	(void) change_queue(entry.ref, [&](QueueHold &hold) {
-		Lease *lease = entry.lease;
-		if (serial_of(lease) == entry.serial && lease->state == LeaseState::kClaimed &&
-			!lease->doomed)
-			hold.doom(lease, Loss::kSessionEnded, monotonic);
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		if (serial_of(lease) == serial && lease->state == LeaseState::kClaimed && !lease->doomed)
+			hold.doom(lease, Loss::kSessionEnded, monotonic_now());
 	});
 }
 
 static void
 end_session_leases()
 {
-	int64 monotonic = monotonic_now();
 	while (size > 0)
-		lose_if_ours(leases[--size], monotonic);
+	{
+		const SessionLease &entry = leases[--size];
+		lose_session_lease(entry.ref, entry.lease, entry.serial);
+	}
 }
 
 static void

@@ -18,4 +18,7 @@ void reserve_session_leases(int n);
  */
 void note_session_lease(const QueueRef &ref, Lease *lease, uint64 serial);
 
+/* Make the lease LOST, unless it has ended or is lost already. Cannot fail. */
+void lose_session_lease(const QueueRef &ref, Lease *lease, uint64 serial);
+
 } // namespace pgq

@@ -261,7 +261,8 @@ hand_out_all(Claim *claim)
 				hand_out_one(hold, ready, monotonic, &result);
 		});
 	}
-	for (int i = 0; i < claim->n && claim->options->session_bound; i++)
+	bool noted = claim->options->session_bound && !claim->options->ends_them_itself;
+	for (int i = 0; i < claim->n && noted; i++)
 		if (const Ready &ready = claim->ready[i]; ready.handed_out)
 			note_session_lease(ready.ref, ready.lease, ready.serial);
 	result.kept = claim->n - result.jobs;

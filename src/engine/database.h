@@ -29,8 +29,8 @@ struct DutyStatus
 static_assert(std::is_trivially_copyable_v<DutyStatus> && std::is_standard_layout_v<DutyStatus>);
 
 /* Upper bounds for the number of duties of a database and of a queue. worker/scheduler_state.h lists them. */
-inline constexpr int kDutyStatuses = 10;
-inline constexpr int kQueueDutyStatuses = 4;
+inline constexpr int kDutyStatuses = 11;
+inline constexpr int kQueueDutyStatuses = 5;
 
 /*
  * Identity of the database. Written under the registry lock. Read under that lock, or without a
@@ -77,7 +77,7 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingStatus
 	pg_atomic_uint32 scheduler;	 /* procno of the scheduler + 1; 0: none */
 	/* number of complete passes of the reconciler over all rows */
 	pg_atomic_uint64 reconciled;
-	pg_atomic_uint32 schedule_changes; /* raised when schedules are made or changed */
+	pg_atomic_uint32 definition_changes; /* raised when schedules or handlers are made or changed */
 	/* State of the rows of named locks in memory; see sync/lock_load.h. */
 	pg_atomic_uint32 locks_doubted; /* how often memory was found to lack rows; initially 1 */
 	pg_atomic_uint32 locks_loaded;	/* value of locks_doubted when rows were last loaded */

@@ -31,7 +31,7 @@ place_databases(void *memory)
 		pg_atomic_init_u32(&db->locks_doubted, 1);
 		pg_atomic_init_u32(&db->sweep_wanted, 0);
 		pg_atomic_init_u32(&db->locks_loaded, 0);
-		pg_atomic_init_u32(&db->schedule_changes, 0);
+		pg_atomic_init_u32(&db->definition_changes, 0);
 		init_lease_quota(&db->share);
 		init_rings(db);
 	}
@@ -233,14 +233,14 @@ wake_scheduler(const Database *db)
  * of that database reads the schedules anyway when it starts.
  */
 void
-tell_of_schedules(Oid database)
+tell_of_definitions(Oid database)
 {
 	for (int i = 0; i < shared->max_databases; i++)
 	{
 		Database *db = &shared->databases[i];
 		if (db->state != SlotState::kUsed || db->oid != database)
 			continue;
-		pg_atomic_fetch_add_u32(&db->schedule_changes, 1);
+		pg_atomic_fetch_add_u32(&db->definition_changes, 1);
 		wake_scheduler(db);
 	}
 }

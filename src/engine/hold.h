@@ -133,6 +133,31 @@ public:
 	/* Note that direct changes may have made this many jobs ready. */
 	void may_be_ready(int jobs) { ready_ += jobs; }
 
+	/*
+	 * Return whether a claim may find a job now. It may find none, for example because all rows of
+	 * ready jobs are locked.
+	 */
+	bool is_claimable()
+	{
+		queue_->schedule.fire(wall_now());
+		return queue_->holds == 0 && !queue_->options.paused && room_in(queue_) > 0 &&
+			   !queue_->schedule.exhausted();
+	}
+
+	/*
+	 * After a change that may leave jobs for which no process cares: wake a waiter or, if the
+	 * handler of the queue may have one more worker, the scheduler.
+	 */
+	void care_for_rest()
+	{
+		if (!is_claimable())
+			return;
+		if (queue_->waiting > 0)
+			pass_on();
+		else if (queue_->handler.places < queue_->handler.allowed())
+			wake_scheduler_ = true;
+	}
+
 	/* Wake the next waiter in line, because jobs are left, or may be left. */
 	void pass_on() { pgq::pass_on(queue_, &wakeups_); }
 

@@ -3,6 +3,7 @@
 #include "engine/ended_jobs.h"
 #include "engine/exit_status.h"
 #include "engine/group_pool.h"
+#include "engine/handler_slot.h"
 #include "engine/lease_table.h"
 #include "engine/named/named_lock.h"
 #include "engine/named/named_rate.h"
@@ -19,9 +20,9 @@ static constexpr char kTranche[] = "pgq_ext";
 
 /*
  * Number of locks other than those of lease partitions and queues: registry, results, named locks,
- * named rates.
+ * named rates, handlers.
  */
-static constexpr int kOtherLocks = 4;
+static constexpr int kOtherLocks = 5;
 
 static int
 lock_count()
@@ -57,6 +58,8 @@ static const Part parts[] = {
 	{"pgq_ext locks", named_locks_size, place_named_locks},
 	{"pgq_ext rates", named_rates_size, place_named_rates},
 	{"pgq_ext ended jobs", ended_jobs_size, place_ended_jobs},
+	{"pgq_ext handlers", handler_slots_size, place_handler_slots},
+	{"pgq_ext handler tickets", handler_tickets_size, place_handler_tickets},
 };
 
 static void
@@ -79,6 +82,7 @@ init_shared()
 	shared->results_lock = &GetNamedLWLockTranche(kTranche)[1].lock;
 	shared->locks_lock = &GetNamedLWLockTranche(kTranche)[2].lock;
 	shared->rates_lock = &GetNamedLWLockTranche(kTranche)[3].lock;
+	shared->handlers_lock = &GetNamedLWLockTranche(kTranche)[4].lock;
 	shared->max_databases = max_databases;
 	shared->max_queues = max_queues;
 	shared->max_leases = max_leases;
@@ -118,6 +122,7 @@ create_shared_memory()
 	LWLockRelease(AddinShmemInitLock);
 	name_wait_events();
 	watch_for_crashes();
+	watch_for_handler_crashes();
 }
 
 static void
@@ -153,6 +158,9 @@ engine_init()
 				4096, 1, 1 << 20);
 	define_size("pgq_ext.max_rates", "Rates of one database that may be in use at the same time.",
 				&max_rates, 256, 1, 65536);
+	define_size("pgq_ext.max_handler_workers",
+				"Background workers of the server that run jobs of queues with a handler.",
+				&max_handler_workers, 2, 0, kHoldMax);
 
 	next_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

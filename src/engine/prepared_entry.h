@@ -63,10 +63,10 @@ struct PreparedEntry
 	 * prepared before this start, or because a slot has got another queue
 	 */
 	bool all_queues;
-	bool unfiled;	/* the transaction has written jobs of queues that had no slot */
-	bool deleted;	/* the transaction has deleted jobs by SQL, or has early effects */
-	bool uncounted; /* the transaction has changed rows for which no counts are stored here */
-	bool schedules; /* the transaction has made or changed schedules */
+	bool unfiled;	  /* the transaction has written jobs of queues that had no slot */
+	bool deleted;	  /* the transaction has deleted jobs by SQL, or has early effects */
+	bool uncounted;	  /* the transaction has changed rows for which no counts are stored here */
+	bool definitions; /* the transaction has made or changed schedules or handlers */
 	/*
 	 * the changes to each queue, by queue slot. The address is set when shared memory is created. The
 	 * changes are protected like the fields above.

@@ -11,6 +11,7 @@
 #include "engine/database.h"
 #include "engine/latency.h"
 #include "engine/lease_entry.h"
+#include "engine/queue_handler.h"
 #include "engine/queue_options.h"
 #include "engine/waiting_line.h"
 
@@ -104,6 +105,7 @@ struct Queue : QueueIdentity, QueueSetup, LeaseLists, WaitingLine, Gate, QueueSe
 	/* number of groups beyond its reserved ones that the queue may remember (group_pool.h) */
 	int groups_common;
 	JobCount count; /* JobCount says which of its fields are also read without the lock */
+	QueueHandler handler;
 	QueueLatency latency;
 };
 static_assert(std::is_trivially_copyable_v<Queue> && std::is_trivially_destructible_v<Queue>);

@@ -152,6 +152,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	init_service(queue);
 	init_story(queue);
 	queue->latency.clear();
+	queue->handler = {};
 	queue->state = SlotState::kUsed;
 }
 

@@ -151,10 +151,10 @@ void announce_extension();
 void wake_scheduler(const Database *db);
 
 /*
- * Note that schedules of the database have changed, and wake its scheduler. Called without a lock.
+ * Note that schedules or handlers of the database have changed, and wake its scheduler. Called without a lock.
  * Cannot fail.
  */
-void tell_of_schedules(Oid database);
+void tell_of_definitions(Oid database);
 
 /*
  * Return whether a scheduler was able to count lost leases of the queue within the last 5 s. Called

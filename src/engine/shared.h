@@ -15,10 +15,12 @@
  *      results lock         waits for the end of a job
  *   4. locks lock           named locks, and the lines of their waiters (named/named_lock.h)
  *      rates lock           named rates (named/named_rate.h)
+ *      handlers lock        slots of handlers' workers (handler_slot.h)
  *
  * While a process holds any of them: no lock that is not in this list, no I/O, no allocation, no
  * error, no interrupt, no SetLatch (collect wake-ups, release the lock, then wake), and at most
- * kHoldMax entries in one hold.
+ * kHoldMax entries in one hold. (Under the handlers lock a worker may be sent a signal: only the
+ * lock says that the process still is that worker.)
  *
  * Each struct says under which lock its fields are written and read. A field that is read without
  * that lock is an atomic or Relaxed, and its comment says why an outdated value does no harm.
@@ -61,6 +63,8 @@ struct GroupPool;
 struct LockLines;
 struct LockTable;
 struct RateTable;
+struct HandlerSlots;
+struct HandlerTicket;
 
 /* Bytes that processors exchange at a time. The server aligns each part of shared memory to twice as many. */
 inline constexpr size_t kCacheLine = 64;
@@ -76,6 +80,7 @@ struct Shared
 	LWLock *results_lock;
 	LWLock *locks_lock;
 	LWLock *rates_lock;
+	LWLock *handlers_lock;
 	int max_databases;
 	int max_queues;
 	int queues_peak; /* most queue slots in use at a time since the start; registry lock */
@@ -91,9 +96,11 @@ struct Shared
 	LockLines *lock_lines;
 	LockTable *named_locks;
 	RateTable *named_rates;
-	pg_atomic_uint64 *ended_jobs; /* kEndedJobs words; see ended_jobs.h */
-	pg_atomic_uint32 watched;	  /* number of ACTIVE entries in prepared_entries */
-	pg_atomic_uint32 launcher;	  /* procno of the launcher + 1; 0: none */
+	HandlerSlots *handlers;
+	HandlerTicket *handler_tickets; /* at most kHoldMax */
+	pg_atomic_uint64 *ended_jobs;	/* kEndedJobs words; see ended_jobs.h */
+	pg_atomic_uint32 watched;		/* number of ACTIVE entries in prepared_entries */
+	pg_atomic_uint32 launcher;		/* procno of the launcher + 1; 0: none */
 	/*
 	 * Number of commits after which a database may need a scheduler (CREATE EXTENSION, a new queue);
 	 * when it changes, the launcher looks again.

@@ -74,7 +74,9 @@ note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups)
 	bool wake = false;
 	if (ready > 0)
 	{
-		wake_waiters(queue, ready, wakeups);
+		int woken = wake_waiters(queue, ready, wakeups);
+		/* The scheduler starts a worker for jobs for which no claim waits. */
+		wake = woken < ready && queue->handler.places < queue->handler.allowed();
 		if (queue->options.notify && !queue->notify_pending)
 		{
 			queue->notify_pending = true;

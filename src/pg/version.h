@@ -16,6 +16,9 @@ extern "C" {
 
 namespace pgq {
 
+/* The major version of the server. */
+inline constexpr int kServerVersion = PG_VERSION_NUM / 10000;
+
 /* ---- signals ---- */
 
 /* The arguments of a SIGNAL_ARGS handler, to be passed on to a handler of the server. */
@@ -65,6 +68,39 @@ check_execute(Oid function)
 	if (allowed != ACLCHECK_OK)
 		aclcheck_error(allowed, OBJECT_FUNCTION, get_func_name(function));
 	InvokeFunctionExecuteHook(function);
+}
+
+/* Return whether the role may execute the function. */
+inline bool
+has_execute(Oid function, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE) == ACLCHECK_OK;
+#else
+	return pg_proc_aclcheck(function, role, ACL_EXECUTE) == ACLCHECK_OK;
+#endif
+}
+
+/* Return whether the role may connect to this database. */
+inline bool
+has_connect(Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(DatabaseRelationId, MyDatabaseId, role, ACL_CONNECT) == ACLCHECK_OK;
+#else
+	return pg_database_aclcheck(MyDatabaseId, role, ACL_CONNECT) == ACLCHECK_OK;
+#endif
+}
+
+/* Return whether the role `member` could SET ROLE to `role`. */
+inline bool
+may_set_role(Oid member, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return member_can_set_role(member, role);
+#else
+	return is_member_of_role(member, role);
+#endif
 }
 
 /* ---- workers ---- */

@@ -13,7 +13,8 @@ name_wait_events()
 				   .lock = new_wait_event("PgqLock"),
 				   .rate = new_wait_event("PgqRate"),
 				   .launcher = new_wait_event("PgqLauncher"),
-				   .scheduler = new_wait_event("PgqScheduler")};
+				   .scheduler = new_wait_event("PgqScheduler"),
+				   .handler = new_wait_event("PgqHandler")};
 }
 
 } // namespace pgq

@@ -17,6 +17,7 @@ struct WaitEvents
 	uint32 rate;	  /* PgqRate: pgq_take waits for permits */
 	uint32 launcher;  /* PgqLauncher: the launcher is idle */
 	uint32 scheduler; /* PgqScheduler: a scheduler or counter is idle */
+	uint32 handler;	  /* PgqHandler: a handler's worker waits for a job */
 };
 
 extern WaitEvents wait_events;

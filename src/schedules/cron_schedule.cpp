@@ -418,7 +418,7 @@ find_makers()
 {
 	read_few_rows();
 	as_owner([] { spi_run("UPDATE pgq_ext.timetable SET maker = NULL"); });
-	note_changed_schedules();
+	note_changed_definitions();
 }
 
 } // namespace pgq

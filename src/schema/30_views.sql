@@ -110,10 +110,13 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
        COALESCE(r.next_start, o.next_start) AS group_next_start,
        q.concurrency > 0 AND e.running >= q.concurrency AS is_queue_full,
        e.next_start AS queue_next_start,
-       e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min' AS is_unclaimed
+       e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min' AS is_unclaimed,
+       h.state AS handler_state, h.reason AS handler_reason, h.since AS handler_since, h.next_try_at AS handler_next_try_at
 FROM pgq_ext.job j
 JOIN pgq_ext.queue q USING (queue_id)
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
+-- A claim that waits gets the job, whatever the handler does.
+LEFT JOIN pgq_ext.handler_entries() h ON h.queue_id = j.queue_id AND e.waiting_claims = 0
 LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id
 LEFT JOIN (
     SELECT w.queue_id, w.group_id, pg_catalog.count(*) AS running
@@ -147,6 +150,10 @@ SELECT s.job_id, s.queue,
             WHEN s.group_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate of its group (group_rate_limit), until ', s.group_next_start)
             WHEN s.queue_next_start > pg_catalog.clock_timestamp() THEN pg_catalog.concat('the rate (rate_limit), until ', s.queue_next_start)
             WHEN s.is_queue_full THEN 'one of the jobs in work, of which there are as many as may be (concurrency)'
+            WHEN s.handler_state = 'suspended' THEN pg_catalog.concat('its handler, which is suspended: ', s.handler_reason)
+            WHEN s.handler_state = 'paused' THEN 'its handler, which is paused'
+            WHEN s.handler_next_try_at IS NOT NULL THEN pg_catalog.concat('its handler, which rests until ', s.handler_next_try_at)
+            WHEN s.handler_state = 'waiting for a worker slot' THEN 'a worker slot for its handler (pgq_ext.max_handler_workers)'
             ELSE COALESCE(pgq_ext.behind(s.queue_id, s.priority, s.run_at, s.job_id, s.group_id),
                           CASE WHEN s.is_unclaimed THEN 'a worker: nobody claims' END,
                           'a worker') END AS waits_for,
@@ -215,4 +222,4 @@ SELECT d.duty, q.queue, d.last_run_at, d.next_run_at, d.failures, d.failing_sinc
 FROM pgq_ext.duty_entries() d
 LEFT JOIN pgq_ext.queue q USING (queue_id);
 COMMENT ON VIEW pgq_ext.duty IS
-'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
+'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';

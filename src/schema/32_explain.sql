@@ -74,6 +74,10 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j
         CROSS JOIN LATERAL (SELECT pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id) AS words) b
         CROSS JOIN LATERAL (VALUES
+            (132, 'handler suspended', CASE WHEN j.handler_state = 'suspended' THEN concat(j.handler_reason, '; since ', j.handler_since) END),
+            (134, 'handler paused', CASE WHEN j.handler_state = 'paused' THEN concat('since ', j.handler_since, ' (pgq_pause_handler)') END),
+            (136, 'handler rests', CASE WHEN j.handler_next_try_at IS NOT NULL THEN concat('its calls have failed; no call begins until ', j.handler_next_try_at) END),
+            (138, 'no worker slot', CASE WHEN j.handler_state = 'waiting for a worker slot' THEN 'the handler has no worker, and no slot is free (pgq_ext.max_handler_workers)' END),
             (140, 'no worker', CASE WHEN j.is_unclaimed THEN 'no claim for five minutes, and none waits' END),
             (150, CASE WHEN starts_with(b.words, 'behind') THEN 'behind' ELSE 'group full' END, b.words)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL AND NOT EXISTS (SELECT FROM reason))

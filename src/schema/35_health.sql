@@ -131,7 +131,10 @@ BEGIN
     WHERE c.relnamespace = 'pgq_ext'::regnamespace AND t.tgenabled = 'D'
     UNION ALL
     SELECT 'warn', format('foreign key %s of %s locks rows of %s', k.conname, k.conrelid::regclass, k.confrelid::regclass)
-    FROM pgq_ext.segment_entries() e JOIN pg_constraint k ON k.confrelid = e.relation AND k.contype = 'f';
+    FROM pgq_ext.segment_entries() e JOIN pg_constraint k ON k.confrelid = e.relation AND k.contype = 'f'
+    UNION ALL
+    SELECT 'warn', format('pgq_ext.queue_handler has a handler of the queue with queue_id %s, which does not exist', h.queue_id)
+    FROM pgq_ext.queue_handler h WHERE NOT EXISTS (SELECT FROM pgq_ext.queue q WHERE q.queue_id = h.queue_id);
 END $$;
 
 CREATE FUNCTION pgq_ext.check_subscription() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
@@ -210,7 +213,8 @@ BEGIN
     WITH alone AS MATERIALIZED (
         SELECT q.queue_id, q.queue, e.ready, e.leased FROM pgq_ext.queue q JOIN pgq_ext.queue_entries() e USING (queue_id)
         WHERE NOT q.paused AND COALESCE(e.ready, 1) > 0 AND e.waiting_claims = 0
-          AND COALESCE(e.last_claim_at, e.loaded_at) < clock_timestamp() - interval '5 min'),
+          AND COALESCE(e.last_claim_at, e.loaded_at) < clock_timestamp() - interval '5 min'
+          AND NOT EXISTS (SELECT FROM pgq_ext.handler_entries() h WHERE h.queue_id = q.queue_id AND h.state = 'paused')),
          aged AS MATERIALIZED (SELECT a.*, clock_timestamp() - pgq_ext.oldest_ready(a.queue_id) AS age FROM alone a)
     SELECT CASE WHEN s.leased > 0 THEN 'warn' ELSE 'fail' END,
            format('queue "%s": %s ready, the oldest for %s, %s in work', s.queue, s.ready, date_trunc('second', s.age), s.leased)
@@ -221,7 +225,11 @@ CREATE FUNCTION pgq_ext.check_paused() RETURNS SETOF pgq_ext.finding LANGUAGE pl
 BEGIN
     RETURN QUERY
     SELECT 'warn', format('queue "%s" for %s', q.queue, COALESCE(pgq_ext.ago(q.paused_at)::text, 'nobody knows how long'))
-    FROM pgq_ext.queue q WHERE q.paused AND COALESCE(q.paused_at, '-infinity') < clock_timestamp() - interval '1 h';
+    FROM pgq_ext.queue q WHERE q.paused AND COALESCE(q.paused_at, '-infinity') < clock_timestamp() - interval '1 h'
+    UNION ALL
+    SELECT 'warn', format('handler of queue "%s" for %s', q.queue, pgq_ext.ago(h.since))
+    FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id)
+    WHERE h.state = 'paused' AND h.since < clock_timestamp() - interval '1 h';
 END $$;
 
 CREATE FUNCTION pgq_ext.check_depth() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
@@ -272,6 +280,41 @@ BEGIN
     WHERE NOT t.paused AND (t.last_error IS NOT NULL OR t.next_run_at < clock_timestamp() - interval '1 min');
 END $$;
 
+CREATE FUNCTION pgq_ext.check_handlers() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s" for %s: %s', q.queue, pgq_ext.ago(h.since), h.reason)
+    FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id) WHERE h.state = 'suspended' ORDER BY h.since;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_handler_calls() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    -- From 20 failed calls in a row on, the calls of a handler wait for each other. That does not matter while the
+    -- queue has no jobs.
+    SELECT 'warn', format('queue "%s": %s%s', q.queue,
+                          CASE WHEN h.failures_in_row >= 20 THEN format('%s calls have failed in a row', h.failures_in_row) ELSE 'calls have failed' END,
+                          ', and none begins for ' || date_trunc('second', GREATEST(h.next_try_at - clock_timestamp(), '0')))
+    FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id) JOIN pgq_ext.queue_entries() e USING (queue_id)
+    WHERE h.next_try_at IS NOT NULL OR h.failures_in_row >= 20 AND COALESCE(e.ready + e.scheduled + e.leased, 1) > 0;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_handler_workers() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('pgq_ext.max_handler_workers is 0, so %s handlers do not run', count(*))
+    FROM pgq_ext.queue_handler h JOIN pgq_ext.queue q USING (queue_id)
+    WHERE current_setting('pgq_ext.max_handler_workers') = '0' AND NOT h.paused HAVING count(*) > 0;
+    RETURN QUERY
+    -- Rows are looked at last, and only for these.
+    WITH waiting AS MATERIALIZED (
+        SELECT q.queue_id, q.queue FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id)
+        WHERE h.state = 'waiting for a worker slot'),
+         aged AS MATERIALIZED (SELECT w.*, clock_timestamp() - pgq_ext.oldest_ready(w.queue_id) AS age FROM waiting w)
+    SELECT 'warn', format('queue "%s" has none, and its oldest job is ready for %s', a.queue, date_trunc('second', a.age))
+    FROM aged a WHERE a.age > interval '5 min';
+END $$;
+
 DO $$
 DECLARE
     f regprocedure;
@@ -315,7 +358,7 @@ DECLARE
 BEGIN
     FOR c IN SELECT v.* FROM (VALUES
         ('library', NULL, 'Run ALTER EXTENSION pgq_ext UPDATE in this database; if its library is the older one, install the newer and restart the server.'),
-        ('tables', 'as they should be', 'Undo the change of the table. REINDEX an index that is not valid. ALTER TABLE ... ENABLE TRIGGER for a disabled trigger.'),
+        ('tables', 'as they should be', 'Undo the change of the table. REINDEX an index that is not valid. ALTER TABLE ... ENABLE TRIGGER for a disabled trigger. DELETE a handler without a queue.'),
         ('subscription', 'none brings jobs', 'This database hands out no job while the subscription exists. Drop the subscription if the database is to take over.'),
         ('workers', 'all have a place', 'Raise max_worker_processes, or pgq_ext.max_databases, and restart the server.'),
         ('scheduler', NULL, 'See the server log. Queues work without a scheduler, but lost attempts are not counted and storage grows.'),
@@ -327,12 +370,15 @@ BEGIN
         ('snapshots', 'none is old', 'End the transaction, or drop the replication slot. Dead rows cannot be removed while the transaction or slot exists.'),
         ('prepared', 'none holds jobs', 'Run COMMIT PREPARED or ROLLBACK PREPARED. SELECT * FROM pg_prepared_xacts shows the owner of the transaction.'),
         ('open claims', 'none is older than its lease', 'End the transaction, or claim with a longer lease_time. No other worker gets the job before the transaction has ended.'),
-        ('unclaimed', 'no queue is left alone', 'Start workers, or more of them.'),
-        ('paused', 'none for long', 'SELECT pgq_resume_queue(...), if it is not to be so.'),
+        ('unclaimed', 'no queue is left alone', 'Start workers, or more of them. If a handler runs the jobs of the queue, see the checks of handlers.'),
+        ('paused', 'none for long', 'SELECT pgq_resume_queue(...), or pgq_resume_handler(...), if it is not to be so.'),
         ('depth', 'no queue is full', 'Start more workers, or raise the limit: SELECT pgq_alter_queue(..., max_depth => ...).'),
         ('rates', 'no queue stands still after a start', 'After a crash the server does not know how many jobs have started, and counts as many as the limit allows. To start jobs at once, run SELECT pgq_alter_queue(..., rate_limit => 0), and set the limit again in another transaction. Do the same with group_rate_limit.'),
         ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties. If the rows are locked, pg_locks shows by which session.'),
-        ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.')) AS v (name, ok, hint)
+        ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.'),
+        ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
+        ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
+        ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)
     LOOP
         checked_at := clock_timestamp();
         BEGIN

@@ -2,6 +2,7 @@
 
 #include "catalog/queue_row.h"
 #include "catalog/rights.h"
+#include "engine/handler_slot.h"
 #include "engine/hold.h"
 #include "load/attach.h"
 #include "pg/virtual_xid.h"
@@ -211,6 +212,7 @@ Revoked
 revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other)
 {
 	Revoked result = Revoked::kAgain;
+	int64 token = 0;
 	reserve_lease_effects(2);
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
 		if (lease->state != LeaseState::kClaimed)
@@ -225,6 +227,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		if (!free && !is_me(*other))
 		{
 			result = Revoked::kWait;
+			token = token_of(lease);
 			return;
 		}
 		/* No other transaction uses the lease: end the lease with this transaction. */
@@ -233,6 +236,11 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
 		result = Revoked::kInHand;
 	});
+	/* The call of a handler uses the lease. Interrupt it, or the cancel would wait for its end. */
+	if (token != 0 && cancel_handler_call(token))
+		(void) change_lease(tables().database, job_id, [&](QueueHold &, Lease *lease) {
+			lease->told |= serial_of(lease) == *serial;
+		});
 	return result;
 }
 

@@ -279,10 +279,7 @@ settle_queue(const QueueEffect &effect, bool commit)
 	});
 }
 
-/*
- * Give up all that a failed call has left behind: a refill, visit or step of a lap, places in
- * lines, waits, and permits that were taken in advance.
- */
+/* Give up what a failed call has left behind, such as a refill, places in lines, and waits. */
 static void
 abandon_call()
 {
@@ -330,6 +327,8 @@ at_transaction_end(XactEvent event, void *)
 	pending.effects = {};
 	if (commit)
 		stop_point("commit-settle");
+	if (commit)
+		interrupt_cancelled(ending.leases);
 	begin_counts(ending, commit);
 	if (commit)
 		settle_duplicates(ending.duplicates);
@@ -348,8 +347,8 @@ at_transaction_end(XactEvent event, void *)
 			note_deletions(MyDatabaseId);
 		if (ending.unfiled)
 			invalidate_all(MyDatabaseId);
-		if (ending.schedules)
-			tell_of_schedules(MyDatabaseId);
+		if (ending.definitions)
+			tell_of_definitions(MyDatabaseId);
 		settle_descriptions(ending.queues);
 		if (ending.announce || ending.announce_queue)
 			announce_extension();

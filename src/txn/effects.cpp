@@ -357,9 +357,9 @@ note_deleted_jobs()
 }
 
 void
-note_changed_schedules()
+note_changed_definitions()
 {
-	pending.effects.schedules = true;
+	pending.effects.definitions = true;
 }
 
 void

@@ -42,6 +42,13 @@ void reserve_lease_effects(int n);
 void add_claim_effect(const QueueRef &ref, Lease *lease);
 
 /*
+ * Give a job back that this process has claimed, in a transaction that has ended, and has not begun
+ * to work on: without counting the attempt. No effect if the lease has ended or is used by a
+ * transaction. Needs no transaction; cannot fail.
+ */
+void give_back_unbegun(const QueueRef &ref, Lease *lease, uint64 serial);
+
+/*
  * Remove the newest n lease effects. The caller has already parked, dropped or given back their
  * leases.
  */
@@ -161,6 +168,9 @@ void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
  */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
+/* Return whether SQL statements of this transaction have deleted the row of the leased job. */
+bool deletes_row_of(const Lease *lease, uint64 serial);
+
 /*
  * Change the newest effect that ends the lease. set_end() sets how the lease ends; set_dead() says
  * that the job has become a dead letter.
@@ -202,8 +212,10 @@ void note_deleted_jobs();
  */
 void note_uncounted_rows();
 
-/* Note that schedules were created or changed. At commit the scheduler looks for the next tick. */
-void note_changed_schedules();
+/*
+ * Note that schedules or handlers were created or changed. At commit the scheduler reads them again.
+ */
+void note_changed_definitions();
 
 /* ---- how many jobs there are (engine/count.h) ---- */
 

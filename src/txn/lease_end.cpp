@@ -3,6 +3,7 @@
  * note_all_rows_gone(), which are called before that end, may raise an error.
  */
 #include "engine/copies.h"
+#include "engine/handler_slot.h"
 #include "engine/held.h"
 #include "engine/hold.h"
 #include "txn/effects.h"
@@ -79,6 +80,33 @@ undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
 		hold.doom(lease, Loss::kUndoneCancel, monotonic);
 }
 
+void
+interrupt_cancelled(const List<LeaseEffect> &leases)
+{
+	if (max_handler_workers == 0)
+		return;
+	for (const LeaseEffect &effect : leases)
+	{
+		if (effect.kind != LeaseEffect::kEnd || effect.how != LeaseEnd::kCancelled)
+			continue;
+		int64 token = token_of(effect.lease);
+		if (still_ours(effect))
+			(void) cancel_handler_call(token);
+	}
+}
+
+void
+give_back_unbegun(const QueueRef &ref, Lease *lease, uint64 serial)
+{
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		if (serial_of(lease) != serial || lease->state != LeaseState::kClaimed || lease->doomed ||
+			lease->pins > 0 || lease->prepared.any())
+			return;
+		count_end(lease, LeaseEnd::kUncounted, false, monotonic_now(), hold);
+		hold.give_back(lease);
+	});
+}
+
 /* ---- rows that SQL statements delete or move ---- */
 
 /*
@@ -110,6 +138,16 @@ note_row_of_lease(const Database *db, int32 queue_id, int64 job_id, RowMove move
 		int8 here = of_lease.queue_id == queue_id ? sign : 0;
 		return {here, exists ? int8{0} : sign};
 	});
+}
+
+bool
+deletes_row_of(const Lease *lease, uint64 serial)
+{
+	RowsGone gone{};
+	for (const LeaseEffect &effect : pending.effects.leases)
+		if (effect.kind == LeaseEffect::kRow && effect.lease == lease && effect.serial == serial)
+			gone.add(effect.gone);
+	return gone.at_all > 0;
 }
 
 namespace {

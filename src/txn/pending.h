@@ -209,13 +209,13 @@ struct Effects
 	bool unfiled;
 	bool deleted;
 	bool uncounted;
-	bool schedules;
+	bool definitions;
 
 	bool empty() const
 	{
 		return leases.size == 0 && jobs.size == 0 && counts.size == 0 && duplicates.size == 0 &&
 			   early.size == 0 && queues.size == 0 && locks.size == 0 && rates.size == 0 &&
-			   !announce && !announce_queue && !unfiled && !deleted && !uncounted && !schedules;
+			   !announce && !announce_queue && !unfiled && !deleted && !uncounted && !definitions;
 	}
 };
 
@@ -270,6 +270,9 @@ JobEnd end_of(LeaseEnd how, bool dead);
  * the same hold of the queue's lock.
  */
 void count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold);
+
+/* Interrupt the calls of handlers whose jobs this transaction has cancelled. Cannot fail. */
+void interrupt_cancelled(const List<LeaseEffect> &leases);
 
 /* End the lease if its job has no row left. Returns whether the lease has ended. */
 bool end_if_rows_gone(Lease *lease, int64 monotonic, QueueHold &hold);

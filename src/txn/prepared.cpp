@@ -261,7 +261,7 @@ hand_over_to_entry()
 	 */
 	entry->deleted = effects.deleted || effects.early.size > 0;
 	entry->uncounted = effects.uncounted;
-	entry->schedules = effects.schedules;
+	entry->definitions = effects.definitions;
 	for (const LeaseEffect &effect : effects.leases)
 	{
 		touch(entry, effect.ref, 0);

@@ -177,8 +177,8 @@ settle_transaction(PreparedEntry *entry, bool commit)
 		forget_counts(entry->database);
 	if (entry->unfiled && commit)
 		invalidate_all(entry->database);
-	if ((entry->schedules || entry->all_queues) && commit)
-		tell_of_schedules(entry->database);
+	if ((entry->definitions || entry->all_queues) && commit)
+		tell_of_definitions(entry->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_entry(entry);
 	/*

@@ -5,8 +5,8 @@ namespace pgq {
 static constinit SessionEnd ends[2] = {};
 static constinit int n = 0;
 
-static void
-end_all()
+void
+end_session()
 {
 	for (int i = 0; i < n; i++)
 		ends[i]();
@@ -19,7 +19,7 @@ end_all()
 static void
 at_exit(int, Datum)
 {
-	end_all();
+	end_session();
 }
 
 void
@@ -59,7 +59,7 @@ process_utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	bool gives_up = n > 0 && gives_up_session(statement);
 	next(statement, query, read_only_tree, context, params, environment, receiver, completion);
 	if (gives_up)
-		end_all();
+		end_session();
 }
 
 void

@@ -18,4 +18,7 @@ void session_end_init();
 using SessionEnd = void (*)();
 void at_session_end(SessionEnd end);
 
+/* Do what the end of a session does to its leases and locks, and go on as a new session. */
+void end_session();
+
 } // namespace pgq

@@ -36,6 +36,30 @@ next_event(const Queue *queue, int64 monotonic, TimestampTz now)
 	return next;
 }
 
+/* Find out whether the handler of the queue needs one more worker, now or later. */
+static void
+look_at_handler(QueueHold &hold, int64 monotonic, QueuePass *pass)
+{
+	QueueHandler &handler = hold->handler;
+	if (handler.setup.state != HandlerSetup::kActive)
+		return;
+	bool claimable = hold->waiting == 0 && hold.is_claimable();
+	int64 at = handler.start_at(claimable, monotonic);
+	pass->wants_worker = at <= monotonic;
+	if (!claimable)
+		handler.wants_slot = false;
+	if (!pass->wants_worker)
+		pass->next_event = Min(pass->next_event, at);
+	/* No claim watches the timer or the rate limit of a queue for which none waits. */
+	if (hold->waiting == 0 && handler.places < handler.allowed())
+	{
+		TimestampTz timer = hold.schedule().next_timer();
+		if (timer != INT64_MAX)
+			pass->next_event = Min(pass->next_event, monotonic + time_to(timer, wall_now()));
+		pass->next_event = Min(pass->next_event, earliest_start(*hold.queue()));
+	}
+}
+
 /*
  * Make due jobs ready, end leases whose time is over, and file the jobs again that were set aside
  * and are to be tried again now. Return the work that the queue needs.
@@ -63,6 +87,7 @@ take_turn(const QueueRef &ref)
 		pass.wants_timer = schedule.wants_timer_refill();
 		pass.wants_count = wants_count(queue->count, now);
 		pass.wants_part = wants_part(queue->count, now);
+		look_at_handler(hold, monotonic, &pass);
 	});
 	return pass;
 }

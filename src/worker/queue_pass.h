@@ -16,8 +16,9 @@ struct QueuePass
 	bool failing = false;
 	bool wants_window = false;
 	bool wants_timer = false;
-	bool wants_count = false; /* the number of jobs of the queue is unknown */
-	bool wants_part = false;  /* the scheduled jobs of the next seconds have to be counted */
+	bool wants_count = false;  /* the number of jobs of the queue is unknown */
+	bool wants_worker = false; /* the handler of the queue needs one more worker */
+	bool wants_part = false;   /* the scheduled jobs of the next seconds have to be counted */
 };
 
 /* Make a pass over each queue. Return the monotonic time at which the next pass is needed. */

@@ -51,6 +51,8 @@ int64 sweep(SchedulerState &scheduler);
 int64 sweep_wanted_at(const SchedulerState &scheduler);
 int64 fire_schedule(SchedulerState &scheduler);
 int64 schedules_wanted_at(const SchedulerState &scheduler);
+int64 watch_handlers(SchedulerState &scheduler);
+int64 handlers_wanted_at(const SchedulerState &scheduler);
 
 inline constexpr Duty duties[] = {
 	{"presence", look_around, nullptr, true},
@@ -63,8 +65,11 @@ inline constexpr Duty duties[] = {
 	{"reconcile", reconcile, nullptr, false},
 	{"locks", sweep, sweep_wanted_at, false},
 	{"schedules", fire_schedule, schedules_wanted_at, false},
+	{"handlers", watch_handlers, handlers_wanted_at, false},
 };
 inline constexpr int kDuties = lengthof(duties);
+inline constexpr int kHandlersDuty = 10;
+static_assert(duties[kHandlersDuty].run == watch_handlers);
 static_assert(kDuties <= kDutyStatuses);
 
 /* ---- duties for each queue ---- */
@@ -92,12 +97,15 @@ int64 fill_timer(const QueueRef &ref, const QueuePass &pass);
 bool wants_counts(const QueuePass &pass, bool failing);
 int64 count_rows(const QueueRef &ref, const QueuePass &pass);
 int64 count_at_once(const QueueRef &ref, const QueuePass &pass);
+bool wants_worker(const QueuePass &pass, bool failing);
+int64 start_handler_worker(const QueueRef &ref, const QueuePass &pass);
 
 inline constexpr QueueDuty queue_duties[] = {
 	{"lost leases", wants_counting, count_lost_leases},
 	{"window", wants_window, fill_window},
 	{"timer", wants_timer, fill_timer},
 	{"counts", wants_counts, count_rows},
+	{"handler", wants_worker, start_handler_worker},
 };
 inline constexpr int kQueueDuties = lengthof(queue_duties);
 static_assert(kQueueDuties <= kQueueDutyStatuses);
@@ -169,10 +177,10 @@ struct SchedulerState
 
 	struct
 	{
-		bool known;		/* `next` is known, and right while schedule_changes is `changes` */
-		uint32 changes; /* value of Database::schedule_changes */
+		bool known;		/* `next` is known, and right while definition_changes is `changes` */
+		uint32 changes; /* value of Database::definition_changes */
 		TimestampTz next = DT_NOEND;
-		/* no schedule is due before this time, while schedule_changes is first_changes */
+		/* no schedule is due before this time, while definition_changes is first_changes */
 		TimestampTz first = DT_NOBEGIN;
 		uint32 first_changes;
 		/*
@@ -182,6 +190,13 @@ struct SchedulerState
 		 */
 		int64 not_before;
 	} schedules;
+
+	struct
+	{
+		bool known;		/* the handlers were read since this process became the scheduler */
+		uint32 changes; /* value of Database::definition_changes at that time */
+		int n;			/* number of handlers */
+	} handlers;
 };
 
 /* End this scheduler. why: the reason to report to the launcher. */

@@ -35,10 +35,12 @@ register_process(const char *type, const char *function, Oid database, const voi
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
 	/*
 	 * All work is in transactions, so SIGTERM may end the worker at any time. Therefore DROP
-	 * DATABASE and similar commands may send SIGTERM to the worker.
+	 * DATABASE and similar commands may send SIGTERM to the worker. But a handler's worker ends for
+	 * them by itself, between two calls: the end of a call would be a failed attempt of its job.
 	 */
-	worker.bgw_flags =
-		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION | kEndsForDatabase;
+	bool may_end = strcmp(type, kHandlerType) != 0;
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION |
+					   (may_end ? kEndsForDatabase : 0);
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	worker.bgw_main_arg = ObjectIdGetDatum(database);
@@ -86,12 +88,13 @@ set_option(const char *name, const char *value)
 static constinit uint32 nap_event = 0;
 
 void
-start_worker(uint32 wait_event)
+start_worker(uint32 wait_event, bool as_role)
 {
 	nap_event = wait_event;
 	/* Connecting to a database needs a transaction, which must not time out. */
 	set_option("transaction_timeout", "0");
-	set_option("lock_timeout", "0");
+	if (!as_role)
+		set_option("lock_timeout", "0");
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, ask_to_end);
 	BackgroundWorkerUnblockSignals();
@@ -236,6 +239,20 @@ connect_unnoticed(Oid database, Oid tablespace)
 	return exists;
 }
 
+bool
+connect_as_role(Oid database, Oid tablespace, Oid role)
+{
+	if (!lock_database(database))
+		return false;
+	char *files = GetDatabasePath(database, tablespace);
+	bool exists = access(files, F_OK) == 0;
+	if (exists)
+		BackgroundWorkerInitializeConnectionByOid(database, role, 0);
+	unlock_database();
+	pfree(files);
+	return exists;
+}
+
 void
 set_session_options()
 {
@@ -266,6 +283,12 @@ nap(int64 milliseconds)
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 					 Min(milliseconds, kLongestNap), nap_event);
 	ResetLatch(MyLatch);
+	handle_signals();
+}
+
+void
+handle_signals()
+{
 	end_if_asked();
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)

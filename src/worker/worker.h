@@ -18,6 +18,7 @@ void workers_init();
 
 inline constexpr char kLauncherType[] = "pgq_ext launcher";
 inline constexpr char kSchedulerType[] = "pgq_ext scheduler";
+inline constexpr char kHandlerType[] = "pgq_ext handler";
 
 /* Return whether this process is a scheduler. */
 bool is_scheduler();
@@ -49,9 +50,10 @@ order_of_process()
 
 /*
  * Install signal handlers and switch off time limits: the first step of every background worker.
- * wait_event: shown while the worker sleeps in nap() (pg/wait_events.h).
+ * wait_event: shown while the worker sleeps in nap() (pg/wait_events.h). as_role: the worker runs
+ * code of a role, whose lock_timeout holds.
  */
-void start_worker(uint32 wait_event);
+void start_worker(uint32 wait_event, bool as_role = false);
 
 /*
  * Set an option for this worker, with the highest priority. Does nothing if this version of the
@@ -64,6 +66,12 @@ void set_option(const char *name, const char *value);
  * another session is dropping, renaming or copying the database, or waits to do so.
  */
 bool connect_unnoticed(Oid database, Oid tablespace);
+
+/*
+ * Connect to the database as that role, with its settings. Returns false as connect_unnoticed()
+ * does. Ends the process with FATAL if the role may not log in.
+ */
+bool connect_as_role(Oid database, Oid tablespace, Oid role);
 
 /* Set the options that every scheduler needs, overriding the server's configuration. */
 void set_session_options();
@@ -129,6 +137,9 @@ void end_if_asked();
  * configuration, if needed.
  */
 void nap(int64 milliseconds);
+
+/* Do what nap() does after the sleep. */
+void handle_signals();
 
 /*
  * Lock the database as a connecting session does, without waiting. The lock may be taken outside of

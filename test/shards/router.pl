@@ -147,6 +147,24 @@ is(sql(q{SELECT pgq_redrive('q', 30)}), '30', '... brought back, so many');
 is(sql(q{SELECT pgq_redrive('q')}), '70', '... and all');
 is(sql(q{SELECT sum(handed_out) > 100, sum(failed), max(shards) FROM pgq_ext.queue_stats}), 't|101|4', 'counters are summed');
 is(sql(q{SELECT pgq_purge_queue('q')}), '100', '... and what was purged');
+
+# ---- handlers ----
+
+$_->safe_psql('postgres', 'CREATE ROLE runner LOGIN') for $one, $two, $front;
+my $handle = q{CREATE FUNCTION handle(pgq_ext.claimed_job) RETURNS jsonb LANGUAGE sql AS 'SELECT to_jsonb(%s)'};
+sql(sprintf $handle, 'NULL::int');
+on($_, sprintf("$handle; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO runner", $_)) for sort keys %node;
+sql(q{SELECT pgq_create_queue('handled', keep_finished => '1 day'); SELECT pgq_set_handler('handled', 'handle(pgq_ext.claimed_job)', 1, '1 h', run_as => 'runner')});
+is(sql('SELECT shard, queue, handler, run_as, workers, timeout FROM pgq_ext.handler ORDER BY 1'), join("\n", map { "$_|handled|public.handle(pgq_ext.claimed_job)|runner|1|01:00:00" } 0 .. 3), 'a handler is set on all shards');
+my @handled = split /\n/, sql(qq{SELECT id FROM pgq_enqueue_many('handled', '[$many]') id});
+is(join(' ', map { sql("SELECT state, result FROM pgq_result($_, '60 s')") } @handled[ 0 .. 9 ]), join(' ', map { "acked|$of{$_}" } @keys[ 0 .. 9 ]), '... and each runs its own function');
+sql(q{SELECT pgq_pause_handler('handled')});
+is(sql(q{SELECT count(*) FROM pgq_ext.handler WHERE state = 'paused'}), '4', '... paused everywhere');
+sql(q{SELECT pgq_resume_handler('handled')});
+error_ok('a role without rights', q{CREATE ROLE other LOGIN; SELECT pgq_set_handler('handled', 'handle(pgq_ext.claimed_job)', run_as => 'other')}, '42704', qr/shard 0: role "other" does not exist/);
+is(sql(q{SELECT pgq_drop_handler('handled'), pgq_drop_handler('handled')}), 't|f', '... and dropped');
+error_ok('no handler', q{SELECT pgq_pause_handler('handled')}, '42704', qr/shard 0: queue "handled" has no handler/);
+sql(q{SELECT pgq_drop_queue('handled', force => true); DROP FUNCTION handle});
 is(sql('SELECT pgq_check()'), '', 'pgq_check() finds nothing anywhere');
 
 # ---- names, schedules ----

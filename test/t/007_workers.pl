@@ -252,6 +252,12 @@ for my $setting ("default_transaction_read_only = on", "lock_timeout = 1", "stat
 # What is waited for.
 wait_for($node, waits_as('PgqLauncher') . " AND backend_type = 'pgq_ext launcher'");
 wait_for($node, waits_as('PgqScheduler') . " AND backend_type = 'pgq_ext scheduler' AND datname = 'one'");
+{
+	sql(q{CREATE ROLE runner LOGIN; CREATE FUNCTION handle(pgq_ext.claimed_job) RETURNS void LANGUAGE sql AS ''; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO runner;
+		SELECT pgq_create_queue('handled'); SELECT pgq_set_handler('handled', 'handle'::regproc, run_as => 'runner'); SELECT pgq_enqueue('handled', '1')}, 'one');
+	wait_for($node, waits_as('PgqHandler') . " AND backend_type = 'pgq_ext handler' AND datname = 'one' AND usename = 'runner' AND state = 'idle'");
+	sql(q{SELECT pgq_drop_queue('handled'); DROP FUNCTION handle; DROP OWNED BY runner; DROP ROLE runner}, 'one');
+}
 pass('idle workers say in pg_stat_activity that they are');
 
 # ---- signals ----

@@ -31,11 +31,12 @@ sub admin { my ($sql, $db) = @_; return as('postgres', $db // 'postgres', $sql) 
 admin('CREATE ROLE mallory LOGIN; CREATE ROLE appdba LOGIN SUPERUSER; CREATE ROLE worker LOGIN; CREATE DATABASE granted; CREATE DATABASE owned');
 admin('CREATE EXTENSION pgq_ext', 'granted');
 as('appdba', 'owned', 'CREATE EXTENSION pgq_ext');
-admin('ALTER ROLE appdba NOSUPERUSER');
-my $verbs = 'pgq_create_queue, pgq_alter_queue, pgq_rename_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue, pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_ack, pgq_ack_many, pgq_fail, pgq_extend, pgq_release, pgq_assert_lease, pgq_ack_claim, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_check';
+admin('ALTER ROLE appdba NOSUPERUSER; GRANT worker TO appdba');
+my $verbs = 'pgq_create_queue, pgq_alter_queue, pgq_rename_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue, pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_ack, pgq_ack_many, pgq_fail, pgq_extend, pgq_release, pgq_assert_lease, pgq_ack_claim, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_check, pgq_result, pgq_set_handler, pgq_drop_handler, pgq_pause_handler, pgq_resume_handler';
 for my $db ('granted', 'owned')
 {
 	admin("GRANT EXECUTE ON FUNCTION $verbs TO worker, mallory", $db);
+	admin(q{CREATE SCHEMA tame; GRANT USAGE ON SCHEMA tame TO PUBLIC; CREATE FUNCTION tame.handle(pgq_ext.claimed_job) RETURNS jsonb LANGUAGE plpgsql AS 'BEGIN RETURN $1.payload; END'}, $db);
 	admin('GRANT CREATE ON SCHEMA public TO mallory, appdba; GRANT CREATE, TEMPORARY ON DATABASE ' . $db . ' TO mallory, appdba, worker', $db);
 	# The segments are there from now on.
 	as('postgres', $db, "SELECT pgq_create_queue('first')");
@@ -44,7 +45,7 @@ admin('GRANT ALL ON SCHEMA pgq_ext TO mallory; GRANT ALL ON ALL TABLES IN SCHEMA
 
 # ---- what is planted ----
 
-my @tables = qw(queue job dead_job attempt finished_job);
+my @tables = qw(queue queue_handler job dead_job attempt finished_job);
 my @segments = ((map { "job_$_" } 0 .. 7), (map { "dead_job_$_" } 8 .. 11), (map { "attempt_$_" } 12 .. 15), map { "finished_job_$_" } 16 .. 19);
 
 my @referred = grep { /job_\d+$/ && !/finished/ } @segments; # by an id that is there once
@@ -138,8 +139,8 @@ sub shadows
 }
 
 # A role that was granted everything.
-as('mallory', 'granted', join "\n", tools('mallory'), (map { triggers('mallory', $_, 'plain') } 'queue', @segments),
-	(map { triggers('mallory', $_, 'plain') } 'job', 'dead_job'), (map { deferred_trigger('mallory', $_, 'plain') } 'queue', @segments),
+as('mallory', 'granted', join "\n", tools('mallory'), (map { triggers('mallory', $_, 'plain') } 'queue', 'queue_handler', @segments),
+	(map { triggers('mallory', $_, 'plain') } 'job', 'dead_job'), (map { deferred_trigger('mallory', $_, 'plain') } 'queue', 'queue_handler', @segments),
 	shadows('mallory', 'public'), shadows('mallory', 'pgq_ext'),
 	'CREATE TABLE mallory.of_queue (queue_id integer REFERENCES pgq_ext.queue ON DELETE CASCADE)',
 	(map { "; CREATE TABLE mallory.of_$_ (job_id bigint REFERENCES pgq_ext.$_ (job_id) ON DELETE CASCADE)" } @referred),
@@ -148,7 +149,7 @@ as('mallory', 'granted', join "\n", tools('mallory'), (map { triggers('mallory',
 	'; CREATE CAST (mallory.odd AS bigint) WITH FUNCTION mallory.cast(mallory.odd) AS IMPLICIT');
 
 # The owner of all of it, who was a superuser when it was created.
-my $always = join "\n", map { triggers('appdba', $_, 'plain', 'ALWAYS', 'REPLICA') } 'queue', @segments;
+my $always = join "\n", map { triggers('appdba', $_, 'plain', 'ALWAYS', 'REPLICA') } 'queue', 'queue_handler', @segments;
 as('appdba', 'owned', join "\n", tools('appdba'), $always,
 	# Called by the index under the lock of a page, so it cannot try as much as the others.
 	"CREATE FUNCTION appdba.distance(a bigint, b bigint) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS
@@ -170,7 +171,7 @@ as('appdba', 'owned', join "\n", tools('appdba'), $always,
 		my $table = $_;
 		map { "CREATE RULE r_$_ AS ON $_ TO pgq_ext.$table DO ALSO SELECT appdba.note('rule'); CREATE RULE a_$_ AS ON $_ TO pgq_ext.$table DO ALSO SELECT appdba.note('rule always');
 			ALTER TABLE pgq_ext.$table ENABLE ALWAYS RULE a_$_;" } qw(UPDATE DELETE)
-	} @tables, @segments),
+	} (grep { $_ ne 'queue_handler' } @tables), @segments), # INSERT ... ON CONFLICT cannot write to a table with rules
 	shadows('appdba', 'public'), shadows('appdba', 'pgq_ext'),
 	"CREATE OR REPLACE VIEW pgq_ext.rotation_blocker AS SELECT NULL::integer AS segment, NULL::text AS kind, NULL::integer AS pid, NULL::text AS what WHERE appdba.note('view');",
 	"CREATE OR REPLACE FUNCTION pgq_ext.job_changed() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN PERFORM appdba.grab('job_changed'); RETURN NEW; END \$\$;",
@@ -217,6 +218,17 @@ sub until_true
 		select undef, undef, undef, 0.1;
 	}
 	die "waited in vain for: $condition";
+}
+# A worker runs a job of the queue.
+sub handle_as
+{
+	my ($role, $db, $q, $reader) = @_;
+	my $run_as = $role eq 'mallory' ? $role : 'worker';
+	my $id = as($role, $db, qq{SELECT pgq_set_handler('$q', 'tame.handle'::pg_catalog.regproc, run_as => '$run_as'); SELECT pgq_enqueue('$q', '"handled"', priority => 9)}, path => 'public,pg_catalog');
+	$id =~ s/^\n//;
+	until_true($db, "count(*) OPERATOR(pg_catalog.=) 0 FROM pgq_result($id)", $reader);
+	as($role, $db, "SELECT pgq_pause_handler('$q'); SELECT pgq_resume_handler('$q'); SELECT pgq_drop_handler('$q')", path => 'public,pg_catalog');
+	return;
 }
 sub finish_as
 {
@@ -268,6 +280,7 @@ for my $db (sort keys %workers)
 {
 	my %queues;
 	$queues{$_} = work_as($_, $db, begin => $_ eq 'mallory' ? $temporary : '') for @{ $workers{$db} };
+	handle_as($_, $db, $queues{$_}, $reader{$db}) for @{ $workers{$db} };
 	finish_as($_, $db, $queues{$_}, $reader{$db}) for @{ $workers{$db} };
 	rotate($db, $reader{$db});
 }
@@ -277,7 +290,12 @@ $late =~ s/^.*\n//s;
 $node->stop('immediate');
 $node->start;
 as('postgres', 'owned', $late);
-finish_as('postgres', $_, work_as('postgres', $_), $reader{$_}) for 'granted', 'owned';
+for my $db ('granted', 'owned')
+{
+	my $q = work_as('postgres', $db);
+	handle_as('postgres', $db, $q, $reader{$db});
+	finish_as('postgres', $db, $q, $reader{$db});
+}
 
 # ---- who ran ----
 

@@ -68,6 +68,29 @@ my $pid = wait_for_scheduler($node);
 	counts_ok('good', 'served again');
 }
 
+# ---- a row of pgq_ext.queue_handler ----
+
+{
+	sql(q{CREATE ROLE runner LOGIN; CREATE FUNCTION handle(pgq_ext.claimed_job) RETURNS jsonb LANGUAGE sql AS 'SELECT $1.payload'; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO runner;
+		SELECT pgq_create_queue('handled', keep_finished => '1 day'), pgq_create_queue('spoilt'); SELECT pgq_set_handler(q, 'handle'::regproc, run_as => 'runner') FROM unnest('{handled,spoilt}'::text[]) q});
+	my $handled = "SELECT pgq_enqueue('handled', '1') AS job\n\\gset\nSELECT state FROM pgq_result(:job, '60 s')";
+	is(sql($handled), 'acked', 'a handler runs a job');
+	$pid = scheduler_pid($node);
+	for my $set ("timeout = '-1 s'", "idle = '178000000 years'", 'workers = NULL', 'function_name = NULL')
+	{
+		my ($column) = $set =~ /(\w+)/;
+		sql("ALTER TABLE pgq_ext.queue_handler DROP CONSTRAINT IF EXISTS queue_handler_${column}_check, ALTER $column DROP NOT NULL;
+			CREATE TABLE kept AS TABLE pgq_ext.queue_handler; UPDATE pgq_ext.queue_handler h SET $set FROM pgq_ext.queue q WHERE q.queue_id = h.queue_id AND queue = 'spoilt'");
+		wait_for($node, q{failures > 0 AND last_error <> '' FROM pgq_ext.duty WHERE duty = 'handlers'});
+		counts_ok('good', "served beside a handler with $set");
+		is(sql(q{SELECT string_agg(duty, ' ') FROM pgq_ext.duty WHERE failures > 0}), 'handlers', '... and one duty fails');
+		sql("UPDATE pgq_ext.queue_handler h SET $column = k.$column FROM kept k WHERE k.queue_id = h.queue_id; DROP TABLE kept");
+		is(sql($handled), 'acked', '... whose handlers run when that is undone');
+		wait_for($node, q{failures = 0 FROM pgq_ext.duty WHERE duty = 'handlers'});
+	}
+	is(scheduler_pid($node), $pid, 'by the same scheduler all the time');
+}
+
 $node->stop;
 
 # ---- damaged pages ----

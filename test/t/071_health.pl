@@ -10,9 +10,10 @@ use RotationTest qw(current_segment);
 use Test::More;
 
 my @checks = ('library', 'tables', 'subscription', 'workers', 'scheduler', 'duties', 'lost leases', 'repairs', 'capacity', 'rotation',
-	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'rates', 'retention', 'schedules');
+	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'rates', 'retention', 'schedules',
+	'handlers', 'handler calls', 'handler workers');
 
-my $node = clock_node('health', conf => "pgq_ext.segment_size = '64kB'\nautovacuum = off\npgq_ext.max_locks = 50\nwal_level = logical\n",
+my $node = clock_node('health', conf => "pgq_ext.segment_size = '64kB'\nautovacuum = off\npgq_ext.max_locks = 50\nwal_level = logical\npgq_ext.max_handler_workers = 1\n",
 	init => { allows_streaming => 1 });
 my $ask = in_one_session($node);
 sub sql { return $ask->($_[0]) }
@@ -136,6 +137,102 @@ subtest 'unclaimed' => sub
 	drain($node, 'u') if sql("SELECT pgq_ack($id, $lease)") eq '';
 	is_well('unclaimed');
 	set_clock($node, 0);
+};
+
+# ---- handlers ----
+
+sql(q{CREATE ROLE hand LOGIN; CREATE ROLE other_hand LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO hand, other_hand;
+	CREATE TABLE done (job_id bigint); GRANT INSERT ON done TO hand, other_hand});
+my $handle = q{CREATE OR REPLACE FUNCTION handle(job pgq_ext.claimed_job) RETURNS void LANGUAGE plpgsql AS $$
+	BEGIN IF job.payload = '"fails"' THEN RAISE 'secret of %', job.payload; END IF; PERFORM pg_sleep(60) WHERE job.payload = '"sleeps"'; INSERT INTO done SELECT job.job_id; END $$};
+sub handler_waits { return sql("SELECT waits_for FROM pgq_ext.job_status WHERE queue = '$_[0]'") }
+
+subtest 'handlers' => sub
+{
+	create_queue($node, 'h', q{max_attempts => 1000, backoff_max => '1 s'});
+	sql("$handle; SELECT pgq_set_handler('h', 'handle(pgq_ext.claimed_job)', run_as => 'hand')");
+	is_well('handlers');
+	sql('ALTER ROLE hand NOLOGIN');
+	is_health('handlers', 'warn', qr/^queue "h" for 00:00:\d\d: role "hand" may not log in$/, 'a role that may not log in');
+	my $id = sql(q{SELECT pgq_enqueue('h', '1')});
+	is(handler_waits('h'), 'its handler, which is suspended: role "hand" may not log in', '... as the job says, too');
+	sql('ALTER ROLE hand LOGIN');
+	is_well('handlers');
+	wait_for($node, "count(*) = 1 FROM done WHERE job_id = $id");
+	sql('DROP FUNCTION handle');
+	is_health('handlers', 'warn', qr/^queue "h" for 00:00:\d\d: function public.handle was dropped$/, 'a function that was dropped');
+	sql("$handle; SELECT pgq_resume_handler('h')");
+	is_well('handlers');
+};
+
+subtest 'a handler that is paused' => sub
+{
+	sql(q{SELECT pgq_pause_handler('h')});
+	wait_until(q{state = 'paused' FROM pgq_ext.handler WHERE queue = 'h'});
+	my $id = sql(q{SELECT pgq_enqueue('h', '2')});
+	is(handler_waits('h'), 'its handler, which is paused', 'the job says so');
+	set_clock($node, 400);
+	is_well($_) for 'paused', 'unclaimed';
+	set_clock($node, $hour + 60);
+	is_health('paused', 'warn', qr/^handler of queue "h" for 01:0/, 'for more than an hour');
+	set_clock($node, 0);
+	sql(q{SELECT pgq_resume_handler('h')});
+	is_well('paused');
+	wait_for($node, "count(*) = 1 FROM done WHERE job_id = $id");
+};
+
+subtest 'handler calls' => sub
+{
+	is_well('handler calls');
+	sql(q{SELECT count(pgq_enqueue('h', '"fails"')) FROM generate_series(1, 30)});
+	is_health('handler calls', 'warn', qr/^queue "h": 2\d calls have failed in a row(?:, and none begins for 00:00:\d\d)?$/, 'all of them');
+	wait_until(q{count(*) > 0 FROM pgq_ext.job_status WHERE waits_for ~ '^its handler, which rests until 2'});
+	pass('... and the jobs say for how long');
+	my $errors = q{SELECT count(last_error) FROM pgq_ext.handler_entries()};
+	is(sql($errors), '1', 'the last error is there');
+	is($node->safe_psql('postgres', "SET ROLE watcher; $errors"), '0', '... for members of pg_monitor it is not');
+	sql($handle =~ s/RAISE.*?;/NULL;/r);
+	is_well('handler calls');
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.job_status WHERE queue = 'h'});
+	sql($handle);
+};
+
+subtest 'handler workers' => sub
+{
+	is_well('handler workers');
+	my $asleep = sql(q{SELECT pgq_enqueue('h', '"sleeps"')});
+	wait_for($node, "count(*) = 1 FROM pgq_ext.lease WHERE job_id = $asleep");
+	create_queue($node, 'h2');
+	sql(q{SELECT pgq_set_handler('h2', 'handle(pgq_ext.claimed_job)', run_as => 'other_hand'), pgq_enqueue('h2', '3')});
+	wait_until(q{waits_for = 'a worker slot for its handler (pgq_ext.max_handler_workers)' FROM pgq_ext.job_status WHERE queue = 'h2'});
+	is_well('handler workers');
+	set_clock($node, 400);
+	is_health('handler workers', 'warn', qr/^queue "h2" has none, and its oldest job is ready for 00:0[67]:/, 'for minutes');
+	sql("SELECT pgq_cancel($asleep)");
+	is_well('handler workers');
+	set_clock($node, 0);
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.job_status WHERE queue = 'h2'});
+	$node->append_conf('postgresql.conf', 'pgq_ext.max_handler_workers = 0');
+	$node->stop;
+	start_with_clock($node);
+	is_health('handler workers', 'warn', qr/^pgq_ext.max_handler_workers is 0, so 2 handlers do not run$/, 'there are none');
+	sql(q{SELECT pgq_pause_handler('h'), pgq_drop_queue('h2', force => true)});
+	is_well('handler workers');
+	$node->append_conf('postgresql.conf', 'pgq_ext.max_handler_workers = 1');
+	$node->stop;
+	start_with_clock($node);
+	$scheduler = wait_for_scheduler($node);
+};
+
+subtest 'a handler without a queue' => sub
+{
+	sql(q{INSERT INTO pgq_ext.queue_handler SELECT h.* FROM pgq_ext.queue_handler o,
+		jsonb_populate_record(NULL::pgq_ext.queue_handler, to_jsonb(o) || '{"queue_id": 999}') h});
+	is_health('tables', 'warn', qr/^pgq_ext.queue_handler has a handler of the queue with queue_id 999, which does not exist$/, 'it is named');
+	sql('DELETE FROM pgq_ext.queue_handler WHERE queue_id = 999');
+	is_well('tables');
+	sql(q{SELECT pgq_drop_queue('h', force => true)});
+	is_well($_) for 'handlers', 'handler calls', 'handler workers';
 };
 
 # ---- transactions ----

@@ -48,11 +48,13 @@ my $postmaster = $node->data_dir;
 verdict_ok([ 'worker_killed', '-d', 'postgres' ], 'GOOD', qr/the job of a dead worker/, 'a worker is killed');
 verdict_ok([ 'slow_handler', '-d', 'postgres' ], 'GOOD', qr/a stale ack is refused/, 'a slow handler');
 verdict_ok([ 'poison', '-d', 'postgres' ], 'GOOD', qr/dead letter/, 'poison');
+verdict_ok([ 'failing_handler', '-d', 'postgres' ], 'GOOD', qr/slowed down and named/, 'a handler that fails');
 verdict_ok([ 'backlog', '-d', 'postgres' ], 'GOOD', qr/worked off/, 'a backlog');
 verdict_ok([ 'prepared', '-d', 'postgres' ], 'GOOD', qr/can be found/, 'a prepared transaction');
 verdict_ok([ 'immediate_stop', '-d', 'postgres' ], 'SKIP', qr/needs --data/, 'an immediate stop of nobody knows what');
 verdict_ok([ 'failover' ], 'GOOD', qr/no acknowledged job was lost/, 'a failover');
 is(nothing_left(), 'first|0|0', 'nothing is left of all these');
+is(sql(q{SELECT string_agg(nspname, ' ') FROM pg_namespace WHERE nspname ~ '^drill'}) . sql(q{SELECT string_agg(rolname, ' ') FROM pg_roles WHERE rolname ~ '^drill'}), '', '... neither schemas nor roles');
 
 # ---- each finds what it is there to find ----
 
@@ -84,6 +86,9 @@ verdict_ok([ 'backlog', @{ faulty('slow', q{
 verdict_ok([ 'prepared', @{ faulty('blind', q{
 		CREATE OR REPLACE FUNCTION pgq_ext.check_prepared() RETURNS SETOF pgq_ext.finding LANGUAGE sql AS $$ SELECT NULL::pgq_ext.finding WHERE false $$}) } ],
 	'BAD', qr/does the view health name it.*: expected 't', found 'f'/, 'a view that does not tell');
+verdict_ok([ 'failing_handler', @{ faulty('deaf', q{
+		CREATE OR REPLACE FUNCTION pgq_ext.check_handler_calls() RETURNS SETOF pgq_ext.finding LANGUAGE sql AS $$ SELECT NULL::pgq_ext.finding WHERE false $$}) } ],
+	'BAD', qr/does the view health name it, and that it fails: expected 'true', found ''/, 'a view that does not tell of a handler');
 verdict_ok([ '--restart', 'true', 'immediate_stop', '-d', 'postgres' ], 'BAD', qr/the server was not restarted/, 'a server that was not stopped');
 verdict_ok([ '--restart', 'false', 'immediate_stop', '-d', 'postgres' ], 'BAD', qr/failed: false/, 'a command that fails');
 {
@@ -94,7 +99,7 @@ kill 'STOP', $scheduler;
 verdict_ok([ 'worker_killed', '-d', 'postgres' ], 'BAD', qr/the attempt of who gets it next: expected '2'/, 'a scheduler that stands still');
 kill 'CONT', $scheduler;
 verdict_ok([ 'poison', '-d', 'nowhere' ], 'BAD', qr/cannot be reached/, 'a server that is not there');
-is(nothing_left($_), $_ eq 'postgres' ? 'first|0|0' : '|0|0', "nothing is left in $_") for 'postgres', 'lenient', 'patient', 'slow', 'blind';
+is(nothing_left($_), $_ eq 'postgres' ? 'first|0|0' : '|0|0', "nothing is left in $_") for 'postgres', 'lenient', 'patient', 'slow', 'blind', 'deaf';
 
 # ---- interrupted ----
 

@@ -17,6 +17,12 @@ sql(q{SELECT pgq_enqueue('mail', '1') FROM generate_series(1, 20);
 my ($letter) = sql('SELECT job_id FROM pgq_ext.dead_job');
 my ($job)    = sql(q{SELECT job_id FROM pgq_claim('mail', worker => E'tab\there')});
 
+# A handler that is paused before it has called anything.
+sql(q{CREATE ROLE hand LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO hand;
+	CREATE FUNCTION handle(job pgq_ext.claimed_job) RETURNS void LANGUAGE sql AS ''});
+sql(q{BEGIN; SELECT pgq_create_queue('zip'), pgq_set_handler('zip', 'handle(pgq_ext.claimed_job)', run_as => 'hand', workers => 3), pgq_pause_handler('zip'); COMMIT});
+wait_for($node, q{state = 'paused' AND since IS NOT NULL FROM pgq_ext.handler});
+
 # Where the server has the view health it is used; otherwise one that is like it.
 sql(q{DO $$ BEGIN
 		IF to_regclass('pgq_ext.health') IS NULL THEN
@@ -49,6 +55,8 @@ like($out, qr/^  mail +active +18 +0 +1 +1 /m, '... queues');
 like($out, qr/^ +$job mail .* tab\\there$/m, '... jobs, and a worker whose name does nothing');
 like($out, qr/^ +$letter mail .*is "no"\\n\\x1b\[2Jname$/m, '... dead letters, and an error that does nothing');
 like($out, qr/^  (ok|WARN|FAIL) +\w+/m, '... health');
+my $handler = qr/^  zip +paused +\d\S* +0\/3 +0 +0 +public\.handle\(pgq_ext\.claimed_job\) hand$/m;
+like($out, $handler, '... handlers');
 {
 	local $ENV{LANG} = 'C';
 	(undef, $out) = answer_of(@connection, '--once');
@@ -66,6 +74,9 @@ is($mail->{counters}{enqueued}, 20, '... counters');
 is($mail->{per_second}{enqueued}, 0, '... and, after two looks, rates');
 is($document->{dead_letters}[0]{error}, "\x{fc} is \"no\"\n\x1b[2Jname", '... an error as it was');
 is($document->{jobs}[0]{worker}, "tab\there", '... and a worker');
+my ($handled) = @{ $document->{handlers} };
+is_deeply([ @$handled{qw(queue handler run_as workers running state reason seconds_to_next_try calls failures last_error)} ],
+	[ 'zip', 'public.handle(pgq_ext.claimed_job)', 'hand', 3, 0, 'paused', undef, undef, 0, 0, undef ], '... and a handler');
 ok($document->{is_complete}, '... is complete');
 (undef, $out) = answer_of(@connection, '--json');
 is(decode_json($out)->{queues}[0]{per_second}{acked}, undef, 'after one look there are no rates');
@@ -76,6 +87,7 @@ like($out, qr/^  mail +active +18 /m, '... queues');
 like($out, qr/^ +$job mail /m, '... jobs');
 like($out, qr/^ +$letter mail /m, '... dead letters');
 like($out, qr/^  (ok|WARN|FAIL) +\w+/m, '... health');
+like($out, $handler, '... handlers');
 like($out, qr/^  role monitor may not read last_error of pgq_ext.dead_job$/m, '... and what it may not read');
 ($status, $out) = answer_of(@connection, '-U', 'nobody', '--json');
 is($status, 3, 'nobody: not all is shown');
@@ -85,6 +97,11 @@ like("@{ $document->{notes} }", qr/role nobody may not look into schema pgq_ext/
 ($status, $out) = answer_of(@connection, '-d', 'template1', '--once');
 is($status, 3, 'another database: not all is shown');
 like($out, qr/the extension pgq_ext is not in database template1/, '... and why');
+sql('CREATE DATABASE before');
+$node->safe_psql('before', q{CREATE EXTENSION pgq_ext VERSION '0.1'; SELECT pgq_create_queue('q')});
+($status, $out, $err) = answer_of(@connection, '-d', 'before', '--json');
+is("$status $err", '0 ', 'the version before: all is shown');
+is_deeply(decode_json($out)->{handlers}, [], '... that is, no handlers');
 
 for ([ '--bad' => 'there is no option' ], [ '-n', '0' => 'the interval is' ], [ '-h' => 'an argument is missing' ],
 	[ 'a', 'b', 'c' => 'too many arguments' ], [ '--once', '--json' => 'exclude each other' ])
@@ -192,13 +209,15 @@ see(qr/^retry: no row is chosen$/m, 'a key without a row says so');
 press('4');
 see(qr/STATUS.*CHECK/, 'health');
 see(qr/^> (ok|WARN|FAIL) /m, '... has checks');
+press('5');
+see(qr/^> zip +paused +\S+ +0\/3 /m, 'handlers');
 press('h');
 see(qr/choose a row/, 'help');
 press('1');
 press('Down');
 see(qr/^> orders/m, 'a row is chosen by the arrow keys');
 press('i');
-see(qr/QUEUE-.*\n> orders.*\n  mail/, 'sorted the other way round');
+see(qr/QUEUE-.*\n  zip.*\n> orders.*\n  mail/, 'sorted the other way round');
 
 # An error of the server: the queue goes between question and answer.
 press('p');

@@ -17,7 +17,7 @@ my $before = sql(qq{SELECT source FROM pg_extension_update_paths('pgq_ext') WHER
 like($before, qr/^\d+(\.\d+)+$/, "before $version there was $before");
 
 sql("CREATE DATABASE $_", 'postgres') for qw(before fresh updated);
-sql("CREATE ROLE $_", 'postgres') for qw(keeper stranger);
+sql("CREATE ROLE $_", 'postgres') for qw(keeper stranger), 'runner LOGIN';
 sql("CREATE SCHEMA tools; CREATE EXTENSION pgq_ext VERSION '$before' SCHEMA tools; ALTER DATABASE before SET search_path = public, tools; GRANT USAGE ON SCHEMA tools TO keeper, stranger");
 
 # ---- it is served ----
@@ -99,6 +99,13 @@ my %has = map { $_ => 1 } split /\n/, sql($state);
 my @gone = grep { !$has{$_} && !/\|(?:$held[0][0]|$held[1][0])$/ } split /\n/, $rows;
 is("@gone", '', 'every row, option and right is what it was');
 is(sql(q{SELECT count(*) FROM pgq_check()}), '0', 'pgq_check finds nothing');
+
+# The scheduler, which began with the objects of the version before, starts workers for handlers.
+sql(q{CREATE FUNCTION handle(pgq_ext.claimed_job) RETURNS jsonb LANGUAGE sql AS 'SELECT $1.payload'; GRANT USAGE ON SCHEMA tools TO runner; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO runner;
+	SELECT pgq_create_queue('handled', keep_finished => '1 day'); SELECT pgq_set_handler('handled', 'handle'::regproc, run_as => 'runner')});
+is(sql("SELECT pgq_enqueue('handled', '\"new\"') AS job\n\\gset\nSELECT state, result FROM pgq_result(:job, '60 s')"), 'acked|"new"', 'a handler runs a job');
+sql(q{SELECT pgq_drop_queue('handled'); DROP FUNCTION handle});
+
 $log = -s $node->logfile;
 $node->restart;
 wait_for_scheduler($node, 'before');

@@ -24,7 +24,7 @@ as('mallory', q{CREATE FUNCTION m.grab() RETURNS boolean LANGUAGE plpgsql AS $$ 
 	CREATE FUNCTION m.evil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM m.grab(); RETURN NEW; END $$;
 	GRANT USAGE ON SCHEMA m TO PUBLIC});
 my @names = split /\n/, sql(q{SELECT DISTINCT tgname FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid WHERE relnamespace = 'pgq_ext'::regnamespace AND NOT tgisinternal});
-my @tables = qw(queue timetable held_lock job_0 job_7 dead_job_8);
+my @tables = qw(queue timetable queue_handler held_lock job_0 job_7 dead_job_8);
 my @planted;
 for my $table (@tables)
 {
@@ -32,7 +32,7 @@ for my $table (@tables)
 	{
 		next if sql("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'pgq_ext.$table'::regclass AND tgname = '$name'");
 		# Of the events that the one of that name has, where they are those of a row.
-		as('mallory', "CREATE TRIGGER $name " . ($name =~ /fence|paused|queue_changed|timetable/ ? 'BEFORE' : 'AFTER')
+		as('mallory', "CREATE TRIGGER $name " . ($name =~ /fence|paused|queue_changed|timetable|handler/ ? 'BEFORE' : 'AFTER')
 			  . " INSERT OR UPDATE ON pgq_ext.$table FOR EACH ROW EXECUTE FUNCTION m.evil()");
 		push @planted, "'$table $name'";
 	}

@@ -14,7 +14,7 @@ $node->start;
 sub sql { return scalar $node->safe_psql('postgres', $_[0]) }
 sub as_owner { my ($sql) = @_; return sql("SET SESSION AUTHORIZATION appdba; $sql") }
 
-sql('CREATE ROLE appdba SUPERUSER; SET SESSION AUTHORIZATION appdba; CREATE EXTENSION pgq_ext; RESET SESSION AUTHORIZATION; ALTER ROLE appdba NOSUPERUSER; GRANT CREATE ON SCHEMA public TO appdba');
+sql('CREATE ROLE appdba SUPERUSER LOGIN; SET SESSION AUTHORIZATION appdba; CREATE EXTENSION pgq_ext; RESET SESSION AUTHORIZATION; ALTER ROLE appdba NOSUPERUSER; GRANT CREATE ON SCHEMA public TO appdba');
 
 # ---- one of everything ----
 
@@ -26,6 +26,7 @@ as_owner(q{
 	SELECT pgq_fail(job_id, lease, 'again') FROM pgq_claim('other');
 	SELECT pgq_enqueue('q', '2'), pgq_lock('held', '1 day'), pgq_run_once('run', '1 day'), pgq_run_once('forever'), pgq_take('r'), pgq_schedule('s', '@yearly', 'q', options => '{"priority": 1}');
 	SELECT pgq_ack(job_id, lease, '{"r": 1}') FROM pgq_claim('q');
+	CREATE FUNCTION handle(pgq_ext.claimed_job) RETURNS void LANGUAGE sql AS ''; SELECT pgq_set_handler('q', 'handle'::regproc), pgq_pause_handler('q');
 	CREATE FUNCTION try(command text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN EXECUTE command; RETURN 'ok'; EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE; END $$;});
 my @verbs = (
 	q{SELECT pgq_enqueue('q', '[2]', unique_key => 'k', on_conflict => 'append')}, q{SELECT pgq_enqueue('q', '[2]', unique_key => 'l', unique_for => '1 day')},
@@ -37,6 +38,7 @@ my @verbs = (
 	q{SELECT pgq_lock('held', '1 min')}, q{SELECT pgq_lock('new', '1 min')}, q{SELECT pgq_run_once('run', '1 day', '1 day')}, q{SELECT pgq_run_once('forever')}, q{SELECT pgq_run_once('once more', '1 s')},
 	q{SELECT pgq_take('r')}, q{SELECT pgq_create_rate('s', 1, '1 s'), pgq_take('s')}, q{SELECT pgq_drop_rate('r')},
 	q{SELECT pgq_pause_schedule('s'), pgq_resume_schedule('s')}, q{SELECT pgq_schedule('s', '@daily', 'q')}, q{SELECT pgq_unschedule('s')},
+	q{SELECT pgq_set_handler('q', 'handle'::regproc, 2)}, q{SELECT pgq_resume_handler('q')}, q{SELECT pgq_pause_handler('q')}, q{SELECT pgq_drop_handler('q')},
 	q{SELECT pgq_create_queue('new')}, q{SELECT pgq_alter_queue('q', max_attempts => 3)}, q{SELECT pgq_purge_queue('q')}, q{SELECT pgq_check()},
 	q{INSERT INTO pgq_ext.job (queue_id, payload) VALUES (1, '1')}, q{UPDATE pgq_ext.job SET priority = 3}, q{DELETE FROM pgq_ext.dead_job}, q{UPDATE pgq_ext.queue SET paused = true},
 	q{UPDATE pgq_ext.timetable SET paused = true}, q{SELECT pgq_grant('q', 'appdba', '{admin}')}, q{SELECT pgq_drop_queue('other', force => true)});
@@ -44,7 +46,7 @@ as_owner('CREATE FUNCTION try_all(which text) RETURNS text[] BEGIN ATOMIC
 	SELECT array_agg(DISTINCT try(v)) FROM unnest(ARRAY[' . join(', ', map { "\$v\$$_\$v\$" } @verbs) . ']) v WHERE v ~ which; END');
 # Verbs that read a table.
 my $ends = 'claim|result|cancel|retry|redrive|purge|check|drop_queue|dead_job';
-my %which = (held_lock => 'lock|run', run => 'run', rate_limit => 'rate|take', timetable => 'schedule|timetable', shard => 'check', saved_lease => 'claim|check', token_key => 'claim',
+my %which = (held_lock => 'lock|run', run => 'run', rate_limit => 'rate|take', timetable => 'schedule|timetable', queue_handler => 'handler|drop_queue', shard => 'check', saved_lease => 'claim|check', token_key => 'claim',
 	attempt => $ends, finished_job => $ends, dead_job => $ends, claimed_job => 'claim', job_result => 'result', explanation => 'explain');
 
 sub crashed { return (run_command([ 'psql', '-XAtqc', 'SELECT 1', '-d', $node->connstr('postgres') ]))[0] ne '1' }

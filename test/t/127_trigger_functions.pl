@@ -55,7 +55,8 @@ is_deeply([ sort keys %odd ], [], 'whatever the table and the event, each of the
 # ---- on tables of the extension, beside the extension's own ----
 
 for my $case ([ 'dead_job_changed', 'AFTER DELETE', 'dead_job', 'DELETE FROM pgq_ext.dead_job' ], [ 'job_changed', 'AFTER INSERT', 'job_0', q{INSERT INTO pgq_ext.job_0 (job_id, queue_id, payload) VALUES (9, 1, '1')} ],
-	[ 'queue_changed', 'BEFORE UPDATE', 'queue', 'UPDATE pgq_ext.queue SET paused = false' ], [ 'job_fence', 'BEFORE UPDATE', 'timetable', 'UPDATE pgq_ext.timetable SET paused = false' ])
+	[ 'queue_changed', 'BEFORE UPDATE', 'queue', 'UPDATE pgq_ext.queue SET paused = false' ], [ 'job_fence', 'BEFORE UPDATE', 'timetable', 'UPDATE pgq_ext.timetable SET paused = false' ],
+	[ 'queue_handler_changed', 'BEFORE UPDATE', 'timetable', 'UPDATE pgq_ext.timetable SET paused = false' ])
 {
 	my ($function, $event, $table, $write) = @$case;
 	sql(q{SELECT pgq_schedule('s', '@yearly', 'secret')});

@@ -12,7 +12,7 @@ my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->append_conf('postgresql.conf', "fsync = off\nlog_statement = none\nlog_min_error_statement = panic\nlog_error_verbosity = terse\n");
 $node->start;
-$node->safe_psql('postgres', 'CREATE ROLE mallory LOGIN');
+$node->safe_psql('postgres', 'CREATE ROLE mallory LOGIN; CREATE ROLE handler LOGIN');
 
 my ($share) = run_command([ 'pg_config', '--sharedir' ]);
 my @scripts = map { slurp_file("$share/extension/pgq_ext--$_.sql") } qw(0.2 0.1--0.2);
@@ -38,6 +38,10 @@ for my $db (qw(created updated))
 	$node->safe_psql($db, q{SELECT pgq_create_queue('q', keep_finished => '1 day'); SELECT pgq_enqueue('q', '1', unique_key => 'k', unique_for => '1 day', group_key => 'g'); SELECT pgq_enqueue('q', '2', delay => '1 day');
 		SELECT pgq_ack(job_id, lease, '1') FROM pgq_claim('q'); SELECT pgq_schedule('s', '* * * * *', 'q'); SELECT pgq_grant('q', 'pg_monitor', '{inspect}'); SELECT pgq_lock('l'), pgq_run_once('r', '1 day');
 		SELECT pgq_create_rate('rate', 1, '1 s'), pgq_take('rate'); SELECT pgq_purge_queue('q'); SELECT pgq_check()});
+	$node->safe_psql($db, q{CREATE SCHEMA handler; CREATE FUNCTION handler.handle(pgq_ext.claimed_job) RETURNS void LANGUAGE plpgsql AS 'BEGIN END'; GRANT USAGE ON SCHEMA handler TO handler;
+		GRANT EXECUTE ON FUNCTION pgq_set_handler, pgq_claim, pgq_ack TO handler; SELECT pgq_create_queue('handled'); SET ROLE handler; SELECT pgq_set_handler('handled', 'handler.handle'::regproc); RESET ROLE});
+	is($node->safe_psql($db, "SELECT pgq_enqueue('handled', '1') AS job\n\\gset\nSELECT state FROM pgq_result(:job, '60 s')"), 'acked', '... a worker runs a job');
+	$node->safe_psql($db, q{SELECT pgq_pause_handler('handled'), pgq_resume_handler('handled')});
 	my @views = split /\n/, $node->safe_psql($db, q{SET search_path = pg_catalog; SELECT relname FROM pg_class WHERE relnamespace = 'pgq_ext'::regnamespace AND relkind = 'v' AND relname !~ '^rights_'});
 	$node->safe_psql($db, join ';', map { "TABLE pgq_ext.$_" } @views);
 	clean_of_shadows($node, $log, '... nor verbs and views');

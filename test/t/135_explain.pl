@@ -8,7 +8,7 @@ use Test::More;
 use PgqTest;
 use Session;
 
-my $node = pgq_node('main', conf => "max_prepared_transactions = 10\nlock_timeout = '20 s'\n");
+my $node = pgq_node('main', conf => "max_prepared_transactions = 10\nlock_timeout = '20 s'\npgq_ext.max_handler_workers = 1\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 create_queue($node, 'q', q{lease_time => '1 day', log_attempts => 'all'});
 my $s = session($node);
@@ -106,6 +106,47 @@ for my $rule ('concurrency => 5', 'group_concurrency => 1', 'fifo => true')
 		'... and so does pgq_explain');
 	is(sql(q{SELECT string_agg(c.job_id::text, ' ') FROM pgq_claim('ahead', 4) c}), "@ids", '... in that order');
 	sql(q{SELECT pgq_drop_queue('ahead', force => true)});
+}
+
+# ---- the handler of the queue ----
+
+{
+	create_queue($node, $_, 'max_attempts => 1000') for 'h', 'h2';
+	sql(q{CREATE ROLE hand LOGIN; CREATE ROLE other_hand LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO hand, other_hand;
+		CREATE FUNCTION handle(job pgq_ext.claimed_job) RETURNS void LANGUAGE plpgsql AS
+			$$ BEGIN IF job.payload = '"fails"' THEN RAISE 'no'; END IF; PERFORM pg_sleep(job.payload::text::float8); END $$;
+		SELECT pgq_set_handler('h', 'handle(pgq_ext.claimed_job)', run_as => 'hand'), pgq_pause_handler('h')});
+	my $is = sub { my ($state) = @_; return wait_for($node, "state = '$state' FROM pgq_ext.handler WHERE queue = 'h'") };
+	my $waits_for = sub { my ($id) = @_; return sql("SELECT waits_for FROM pgq_ext.job_status WHERE job_id = $id") };
+	my $id = sql(q{SELECT pgq_enqueue('h', '0')});
+	my $second = sql(q{SELECT pgq_enqueue('h', '0')});
+	$is->('paused');
+	explained_ok($id, qr/^handler paused: since 2[^\n]* \(pgq_pause_handler\)$/, 'its handler is paused');
+	wait_for($node, "count(*) = 2 FROM pgq_explain($second)");
+	explained_ok($second, qr/^handler paused: .*\nbehind: behind 1 job$/, '... and another job goes first');
+	is($waits_for->($second), 'its handler, which is paused', '... waits_for says the former');
+	sql("SELECT pgq_update($second, run_at => now() + interval '1 h')");
+	explained_ok($second, qr/^not due: [^\n]*$/, '... which is not said of a job that waits for something else');
+	sql(q{ALTER ROLE hand NOLOGIN; UPDATE pgq_ext.queue_handler SET paused = false});
+	$is->('suspended');
+	explained_ok($id, qr/^handler suspended: role "hand" may not log in; since 2[^\n]*$/, 'its handler is suspended');
+	is($waits_for->($id), 'its handler, which is suspended: role "hand" may not log in', '... and so says waits_for');
+	# Clients need no handler.
+	my $client = session($node);
+	is(ask($client, q{SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('h')}), '1', '... clients may claim');
+	sql(q{ALTER ROLE hand LOGIN});
+	$is->('idle');
+	$id = sql(q{SELECT pgq_enqueue('h', '300')});
+	wait_for($node, "count(*) = 1 FROM pgq_ext.lease WHERE job_id = $id");
+	explained_ok($id, qr/^in work: attempt 1 of worker "handler", process \d+, lease until /, 'its handler runs it');
+	sql(q{SELECT pgq_set_handler('h2', 'handle(pgq_ext.claimed_job)', run_as => 'other_hand')});
+	my $other = sql(q{SELECT pgq_enqueue('h2', '0')});
+	wait_for($node, q{state = 'waiting for a worker slot' FROM pgq_ext.handler WHERE queue = 'h2'});
+	explained_ok($other, qr/^no worker slot: the handler has no worker, and no slot is free \(pgq_ext.max_handler_workers\)$/, 'there is no worker slot');
+	sql("SELECT pgq_cancel($id), count(pgq_enqueue('h2', '\"fails\"')) FROM generate_series(1, 25)");
+	wait_for($node, q{count(*) > 0 FROM pgq_ext.job_status, pgq_explain(job_id) WHERE queue = 'h2' AND step = 'handler rests' AND detail ~ '^its calls have failed; no call begins until 2'});
+	pass('its handler rests');
+	sql(q{SELECT pgq_drop_queue('h', force => true), pgq_drop_queue('h2', force => true)});
 }
 
 # ---- a worker learns what became of its job ----

@@ -208,7 +208,7 @@ schedules_wanted_at(const SchedulerState &scheduler)
 	int64 monotonic = monotonic_now();
 	TimestampTz wall = wall_now();
 	int64 at = monotonic;
-	if (state.known && state.changes == value_of(scheduler.database->schedule_changes))
+	if (state.known && state.changes == value_of(scheduler.database->definition_changes))
 		at = state.next == DT_NOEND ? INT64_MAX : monotonic + (state.next - wall);
 	if (at != INT64_MAX && !clock.steady(wall, monotonic))
 		at = Max(at, clock.trusted_from());
@@ -230,7 +230,7 @@ fire_schedule(SchedulerState &scheduler)
 	 * schedule that changes after this read then makes the duty read the table again.
 	 */
 	state.known = false;
-	uint32 changes = value_of(scheduler.database->schedule_changes);
+	uint32 changes = value_of(scheduler.database->definition_changes);
 	/*
 	 * Start the search at the time before which no schedule was due at the last search. Index
 	 * entries before that time are dead, and there may be many such entries while an old snapshot

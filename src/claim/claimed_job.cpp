@@ -1,6 +1,6 @@
-#include "api/claimed_job.h"
+#include "claim/claimed_job.h"
 
-#include "api/args.h"
+#include "catalog/values.h"
 
 namespace pgq {
 

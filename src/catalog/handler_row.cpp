@@ -1,0 +1,198 @@
+#include "catalog/handler_row.h"
+
+#include "catalog/owner_sql.h"
+#include "catalog/token_key.h"
+#include "catalog/values.h"
+
+namespace pgq {
+
+int64
+stamp()
+{
+	const TokenKey key = read_token_key(look_at_tables().token_key);
+	uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(&key), sizeof(key),
+									  MyDatabaseId);
+	return static_cast<int64>(hash >> 1);
+}
+
+/* Columns of the query in the order of HandlerRow, without set_at. */
+#define PGQ_HANDLER_COLUMNS                                                         \
+	"queue_id, function, schema_name, function_name, function_owner, takes_array, " \
+	"workers, timeout, batch, idle, run_as, run_as_name, superuser, paused, stamp, server"
+
+static void
+copy_name(NameData *name, int row, int column)
+{
+	namestrcpy(name, TextDatumGetCString(spi_value(row, column, TEXTOID)));
+}
+
+static HandlerRow
+read_handler(int i)
+{
+	HandlerRow row{};
+	row.queue_id = DatumGetInt32(spi_value(i, 1, INT4OID));
+	row.function = DatumGetObjectId(spi_value(i, 2, OIDOID));
+	copy_name(&row.schema_name, i, 3);
+	copy_name(&row.function_name, i, 4);
+	row.function_owner = DatumGetObjectId(spi_value(i, 5, OIDOID));
+	row.takes_array = DatumGetBool(spi_value(i, 6, BOOLOID));
+	row.workers = DatumGetInt32(spi_value(i, 7, INT4OID));
+	row.timeout = duration(spi_value(i, 8, INTERVALOID), "timeout");
+	row.batch = DatumGetInt32(spi_value(i, 9, INT4OID));
+	row.idle = duration(spi_value(i, 10, INTERVALOID), "idle");
+	row.run_as = DatumGetObjectId(spi_value(i, 11, OIDOID));
+	copy_name(&row.run_as_name, i, 12);
+	row.superuser = DatumGetBool(spi_value(i, 13, BOOLOID));
+	row.paused = DatumGetBool(spi_value(i, 14, BOOLOID));
+	row.stamp = DatumGetInt64(spi_value(i, 15, INT8OID));
+	row.server = DatumGetInt32(spi_value(i, 16, INT4OID));
+	row.set_at = DatumGetTimestampTz(spi_value(i, 17, TIMESTAMPTZOID));
+	return row;
+}
+
+HandlerRow *
+read_handlers(Oid role, int *n)
+{
+	MemoryContext context = CurrentMemoryContext;
+	HandlerRow *rows = nullptr;
+	const SpiArgument arguments[] = {{OIDOID, ObjectIdGetDatum(role), false}};
+	*n = 0;
+	if (!OidIsValid(look_at_tables().queue_handler))
+		return nullptr;
+	as_owner([&] {
+		uint64 found =
+			spi_execute("SELECT " PGQ_HANDLER_COLUMNS ", set_at FROM pgq_ext.queue_handler "
+						"WHERE $1 IN (0, run_as) ORDER BY queue_id",
+						arguments);
+		rows = static_cast<HandlerRow *>(
+			MemoryContextAlloc(context, (found + 1) * sizeof(HandlerRow)));
+		for (uint64 i = 0; i < found; i++)
+			rows[(*n)++] = read_handler(static_cast<int>(i));
+	});
+	return rows;
+}
+
+bool
+lock_handler(int32 queue_id, HandlerRow *row)
+{
+	bool found = false;
+	const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	as_owner([&] {
+		found = spi_execute("SELECT " PGQ_HANDLER_COLUMNS ", set_at FROM pgq_ext.queue_handler "
+							"WHERE queue_id = $1 FOR UPDATE",
+							arguments) > 0;
+		if (found)
+			*row = read_handler(0);
+	});
+	return found;
+}
+
+static SpiArgument
+name_argument(const NameData &name)
+{
+	return {TEXTOID, CStringGetTextDatum(NameStr(name)), false};
+}
+
+bool
+write_handler(const HandlerRow &row, Datum timeout, Datum idle, bool known)
+{
+	/* The arguments are in the order of PGQ_HANDLER_COLUMNS; the last one is no column. */
+	const SpiArgument arguments[] = {
+		{INT4OID, Int32GetDatum(row.queue_id), false},
+		{OIDOID, ObjectIdGetDatum(row.function), false},
+		name_argument(row.schema_name),
+		name_argument(row.function_name),
+		{OIDOID, ObjectIdGetDatum(row.function_owner), false},
+		{BOOLOID, BoolGetDatum(row.takes_array), false},
+		{INT4OID, Int32GetDatum(row.workers), false},
+		{INTERVALOID, timeout, false},
+		{INT4OID, Int32GetDatum(row.batch), false},
+		{INTERVALOID, idle, false},
+		{OIDOID, ObjectIdGetDatum(row.run_as), false},
+		name_argument(row.run_as_name),
+		{BOOLOID, BoolGetDatum(row.superuser), false},
+		{BOOLOID, BoolGetDatum(row.paused), false},
+		{INT8OID, Int64GetDatum(row.stamp), false},
+		{INT4OID, Int32GetDatum(row.server), false},
+		{BOOLOID, BoolGetDatum(known), false},
+	};
+	bool written = false;
+	as_owner([&] {
+		written =
+			spi_execute(
+				"INSERT INTO pgq_ext.queue_handler (" PGQ_HANDLER_COLUMNS ", set_at) "
+				"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, "
+				"now()) ON CONFLICT (queue_id) DO UPDATE SET function = EXCLUDED.function, "
+				"schema_name = EXCLUDED.schema_name, function_name = EXCLUDED.function_name, "
+				"function_owner = EXCLUDED.function_owner, takes_array = EXCLUDED.takes_array, "
+				"workers = EXCLUDED.workers, timeout = EXCLUDED.timeout, batch = EXCLUDED.batch, "
+				"idle = EXCLUDED.idle, run_as = EXCLUDED.run_as, run_as_name = "
+				"EXCLUDED.run_as_name, "
+				"superuser = EXCLUDED.superuser, paused = EXCLUDED.paused, stamp = EXCLUDED.stamp, "
+				"server = EXCLUDED.server, set_at = EXCLUDED.set_at WHERE $17",
+				arguments) > 0;
+	});
+	return written;
+}
+
+void
+rewrite_function(const HandlerRow &row)
+{
+	const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(row.queue_id), false},
+									 {OIDOID, ObjectIdGetDatum(row.function), false},
+									 {INT4OID, Int32GetDatum(row.server), false}};
+	as_owner([&] {
+		(void) spi_execute("UPDATE pgq_ext.queue_handler SET function = $2, server = $3 "
+						   "WHERE queue_id = $1",
+						   arguments);
+	});
+}
+
+void
+rewrite_handler(const HandlerRow &row)
+{
+	const SpiArgument arguments[] = {
+		{INT4OID, Int32GetDatum(row.queue_id), false},
+		{OIDOID, ObjectIdGetDatum(row.function), false},
+		{OIDOID, ObjectIdGetDatum(row.function_owner), false},
+		{OIDOID, ObjectIdGetDatum(row.run_as), false},
+		name_argument(row.run_as_name),
+		{BOOLOID, BoolGetDatum(row.superuser), false},
+		{INT8OID, Int64GetDatum(row.stamp), false},
+		{INT4OID, Int32GetDatum(row.server), false},
+	};
+	as_owner([&] {
+		(void) spi_execute("UPDATE pgq_ext.queue_handler SET function = $2, function_owner = $3, "
+						   "run_as = $4, run_as_name = $5, superuser = $6, paused = false, "
+						   "stamp = $7, server = $8, set_at = now() WHERE queue_id = $1",
+						   arguments);
+	});
+}
+
+bool
+delete_handler(int32 queue_id)
+{
+	bool deleted = false;
+	if (!OidIsValid(look_at_tables().queue_handler))
+		return false;
+	const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	as_owner([&] {
+		deleted =
+			spi_execute("DELETE FROM pgq_ext.queue_handler WHERE queue_id = $1", arguments) > 0;
+	});
+	return deleted;
+}
+
+void
+pause_handler(int32 queue_id, bool paused)
+{
+	const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(queue_id), false},
+									 {BOOLOID, BoolGetDatum(paused), false}};
+	as_owner([&] {
+		(void) spi_execute("UPDATE pgq_ext.queue_handler SET paused = $2 "
+						   "WHERE queue_id = $1 AND paused <> $2",
+						   arguments);
+	});
+}
+
+} // namespace pgq

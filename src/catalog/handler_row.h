@@ -1,0 +1,61 @@
+/* Rows of pgq_ext.queue_handler: the handlers of queues. */
+#pragma once
+
+#include "engine/registry.h"
+
+namespace pgq {
+
+struct HandlerRow
+{
+	int32 queue_id;
+	/* The function: its OID, and what else must be true of it (check.h). */
+	Oid function;
+	NameData schema_name;
+	NameData function_name;
+	Oid function_owner;
+	bool takes_array; /* the argument is an array of jobs */
+	int32 workers;
+	int64 timeout; /* microseconds, as idle */
+	int32 batch;
+	int64 idle;
+	Oid run_as;
+	NameData run_as_name;
+	bool superuser; /* a superuser has set the handler to run as a superuser */
+	bool paused;
+	int64 stamp;		/* stamp() of the database in which the handler was set */
+	int32 server;		/* major version of the server on which it was set */
+	TimestampTz set_at; /* when the handler was last set or resumed; not written from here */
+};
+
+/*
+ * Return the handlers in palloc'd memory, as committed by now, with the changes of this
+ * transaction; role: only those of this role, or of all roles if it is invalid.
+ */
+HandlerRow *read_handlers(Oid role, int *n);
+
+/* Lock the handler's row, and read it. Returns false if the queue has no handler. */
+bool lock_handler(int32 queue_id, HandlerRow *row);
+
+/*
+ * Write the row, which may replace the row that the caller has locked (known). Returns false if the
+ * caller knows of no row, but another session has written one.
+ */
+bool write_handler(const HandlerRow &row, Datum timeout, Datum idle, bool known);
+
+/* Write the function's OID, because pg_upgrade has given the function another one. */
+void rewrite_function(const HandlerRow &row);
+
+/* Write the fields about the function, the role and the database. Resumes a paused handler. */
+void rewrite_handler(const HandlerRow &row);
+
+/* Delete the handler of the queue. Returns false if there is none. */
+bool delete_handler(int32 queue_id);
+void pause_handler(int32 queue_id, bool paused);
+
+/*
+ * A number for this database: another one in a database that was restored from a dump or created
+ * from a template, the same after pg_upgrade and on a standby.
+ */
+int64 stamp();
+
+} // namespace pgq

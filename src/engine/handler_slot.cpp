@@ -1,0 +1,432 @@
+#include "engine/handler_slot.h"
+
+#include "pg/scope.h"
+
+#include <csignal>
+
+namespace pgq {
+
+constinit int max_handler_workers = 2;
+
+/* The slot of this process, if it is a handler's worker. */
+static constinit HandlerSlot *my_slot = nullptr;
+
+Size
+handler_slots_size()
+{
+	return add_size(offsetof(HandlerSlots, slots),
+					mul_size(max_handler_workers, sizeof(HandlerSlot)));
+}
+
+static void copy_suspects(CrashSuspect (&to)[kCrashSuspects]);
+
+void
+place_handler_slots(void *memory)
+{
+	shared->handlers = static_cast<HandlerSlots *>(memory);
+	memset(memory, 0, handler_slots_size());
+	for (int i = 0; i < max_handler_workers; i++)
+	{
+		HandlerSlot &slot = shared->handlers->slots[i];
+		pg_atomic_init_u32(&slot.in_call, 0);
+		pg_atomic_init_u32(&slot.quit, 0);
+		pg_atomic_init_u64(&slot.token, 0);
+		pg_atomic_init_u64(&slot.cancelled, 0);
+	}
+	copy_suspects(shared->handlers->suspects);
+}
+
+/* One hold of the lock visits all tickets. If more roles wait, some wait without a ticket. */
+static int
+ticket_count()
+{
+	return Min(max_queues, kHoldMax);
+}
+
+Size
+handler_tickets_size()
+{
+	return mul_size(ticket_count(), sizeof(HandlerTicket));
+}
+
+void
+place_handler_tickets(void *memory)
+{
+	shared->handler_tickets = static_cast<HandlerTicket *>(memory);
+	memset(memory, 0, handler_tickets_size());
+}
+
+template <typename Body>
+static auto
+with_slots(Body body)
+{
+	return with_lwlock(shared->handlers_lock, LW_EXCLUSIVE, body);
+}
+
+/* ---- tickets; all functions are called under the handlers lock ---- */
+
+static HandlerTickets
+tickets()
+{
+	return {shared->handler_tickets, ticket_count(), &shared->handlers->tickets_drawn};
+}
+
+static RoleWorkers
+workers_of(Oid database, Oid role)
+{
+	RoleWorkers workers{};
+	for (int i = 0; i < max_handler_workers; i++)
+	{
+		const HandlerSlot &slot = shared->handlers->slots[i];
+		if (slot.state == HandlerSlot::kFree || slot.database != database || slot.role != role)
+			continue;
+		workers.all++;
+		workers.idle += slot.idle;
+	}
+	return workers;
+}
+
+static bool
+another_goes_first(Oid role, int64 now)
+{
+	return tickets().another_goes_first(MyDatabaseId, role, now,
+										[](Oid d, Oid r) { return workers_of(d, r).all > 0; });
+}
+
+/* ---- for schedulers ---- */
+
+static HandlerSlot *
+free_slot()
+{
+	for (int i = 0; i < max_handler_workers; i++)
+		if (shared->handlers->slots[i].state == HandlerSlot::kFree)
+			return &shared->handlers->slots[i];
+	return nullptr;
+}
+
+bool
+take_handler_slot(Oid role, const QueueRef &first, HandlerOrder *order)
+{
+	return with_slots([&] {
+		/* Leave a ticket if no slot is free for this role. Otherwise fill the slot and the order. */
+		int64 now = monotonic_now();
+		HandlerSlot *slot = free_slot();
+		if (slot == nullptr || another_goes_first(role, now))
+		{
+			tickets().keep(MyDatabaseId, role, now);
+			return false;
+		}
+		tickets().remove(MyDatabaseId, role, now);
+		slot->state = HandlerSlot::kStarting;
+		slot->idle = false;
+		slot->start = ++shared->handlers->starts;
+		slot->database = MyDatabaseId;
+		slot->role = role;
+		slot->first = first;
+		slot->began = now;
+		pg_atomic_write_u32(&slot->in_call, 0);
+		pg_atomic_write_u32(&slot->quit, 0);
+		pg_atomic_write_u64(&slot->token, 0);
+		*order = {.slot = static_cast<int>(slot - shared->handlers->slots),
+				  .start = slot->start,
+				  .role = role,
+				  .tablespace = InvalidOid,
+				  .first = first};
+		return true;
+	});
+}
+
+void
+return_handler_slot(const HandlerOrder &order)
+{
+	with_slots([&] {
+		HandlerSlot &slot = shared->handlers->slots[order.slot];
+		if (slot.start == order.start)
+			slot.state = HandlerSlot::kFree;
+		tickets().keep(MyDatabaseId, order.role, monotonic_now());
+	});
+}
+
+bool
+drop_unbegun_slot(int64 longer_than, QueueRef *first)
+{
+	return with_slots([&] {
+		int64 now = monotonic_now();
+		for (int i = 0; i < max_handler_workers; i++)
+		{
+			HandlerSlot &slot = shared->handlers->slots[i];
+			if (slot.state != HandlerSlot::kStarting || slot.database != MyDatabaseId ||
+				now - slot.began < longer_than)
+				continue;
+			*first = slot.first;
+			slot.state = HandlerSlot::kFree;
+			return true;
+		}
+		return false;
+	});
+}
+
+RoleWorkers
+workers_of_role(Oid role)
+{
+	return with_slots([&] { return workers_of(MyDatabaseId, role); });
+}
+
+int
+wake_handler_workers()
+{
+	int n = 0;
+	if (max_handler_workers == 0)
+		return 0;
+	for (int i = 0; i < max_handler_workers; i++)
+	{
+		int procno = with_slots([&] {
+			const HandlerSlot &slot = shared->handlers->slots[i];
+			bool ours = slot.state == HandlerSlot::kRunning && slot.database == MyDatabaseId;
+			return ours ? slot.procno : kNobody;
+		});
+		if (procno == kNobody)
+			continue;
+		SetLatch(latch_of(procno));
+		n++;
+	}
+	return n;
+}
+
+bool
+take_suspect(CrashSuspect *suspect)
+{
+	return with_slots([&] {
+		for (CrashSuspect &noted : shared->handlers->suspects)
+			if (noted.crashes > 0 && noted.call.database == MyDatabaseId)
+			{
+				*suspect = noted;
+				noted = {};
+				return true;
+			}
+		return false;
+	});
+}
+
+void
+return_suspect(const CrashSuspect &suspect)
+{
+	with_slots([&] {
+		for (CrashSuspect &noted : shared->handlers->suspects)
+			if (noted.crashes == 0)
+			{
+				noted = suspect;
+				return;
+			}
+	});
+}
+
+/* ---- for a worker ---- */
+
+bool
+begin_handler_worker(const HandlerOrder &order)
+{
+	return with_slots([&] {
+		HandlerSlot *slot = &shared->handlers->slots[order.slot];
+		if (slot->state != HandlerSlot::kStarting || slot->start != order.start)
+			return false;
+		slot->state = HandlerSlot::kRunning;
+		slot->procno = my_procno();
+		slot->pid = MyProcPid;
+		my_slot = slot;
+		return true;
+	});
+}
+
+void
+end_handler_worker()
+{
+	bool waiting = false;
+	if (my_slot == nullptr)
+		return;
+	end_handler_call();
+	with_slots([&] {
+		my_slot->state = HandlerSlot::kFree;
+		waiting = tickets().any_waits(monotonic_now());
+	});
+	for (int i = 0; i < shared->max_databases; i++)
+	{
+		const Database &database = shared->databases[i];
+		if (database.state == SlotState::kUsed && (waiting || database.oid == my_slot->database))
+			wake_scheduler(&database);
+	}
+	my_slot = nullptr;
+}
+
+bool
+others_want_slot()
+{
+	return with_slots(
+		[] { return tickets().another_waits(my_slot->database, my_slot->role, monotonic_now()); });
+}
+
+void
+set_handler_idle(bool idle)
+{
+	with_slots([&] { my_slot->idle = idle; });
+}
+
+void
+begin_handler_call(const HandlerCall &call, int64 token)
+{
+	my_slot->call = call;
+	pg_atomic_write_u64(&my_slot->cancelled, 0);
+	pg_write_barrier();
+	pg_atomic_write_u64(&my_slot->token, static_cast<uint64>(token));
+	pg_atomic_write_u32(&my_slot->in_call, 1);
+}
+
+void
+end_handler_call()
+{
+	pg_atomic_write_u64(&my_slot->token, 0);
+	pg_atomic_write_u32(&my_slot->in_call, 0);
+}
+
+bool
+call_is_cancelled()
+{
+	uint64 token = my_slot != nullptr ? pg_atomic_read_u64(&my_slot->token) : 0;
+	return token != 0 && pg_atomic_read_u64(&my_slot->cancelled) == token;
+}
+
+void
+note_handler_quit()
+{
+	if (my_slot != nullptr)
+		pg_atomic_write_u32(&my_slot->quit, 1);
+}
+
+/* ---- cancel ---- */
+
+bool
+cancel_handler_call(int64 token)
+{
+	bool sent = false;
+	for (int i = 0; i < max_handler_workers; i++)
+	{
+		HandlerSlot &slot = shared->handlers->slots[i];
+		if (pg_atomic_read_u64(&slot.token) != static_cast<uint64>(token))
+			continue;
+		/*
+		 * A process gives its slot back under the lock, so the signal cannot reach another process.
+		 * The worker compares the token again: a call that has begun meanwhile is not cancelled.
+		 */
+		with_slots([&] {
+			if (slot.state != HandlerSlot::kRunning)
+				return;
+			pg_atomic_write_u64(&slot.cancelled, static_cast<uint64>(token));
+			sent = kill(slot.pid, SIGUSR2) == 0;
+		});
+	}
+	return sent;
+}
+
+/* ---- crashes ---- */
+
+/*
+ * Suspects of crashes, in the memory of the postmaster. A crash is forgotten after an hour.
+ */
+namespace {
+struct Suspicion
+{
+	CrashSuspect suspect; /* 0 crashes: the call was in progress when another process crashed */
+	int64 last;			  /* monotonic; 0: the entry is free */
+	bool fresh;			  /* of the crash that has just happened */
+};
+} // namespace
+
+static constinit Suspicion suspicions[kCrashSuspects] = {};
+static constexpr int64 kForgottenAfterHour = 60 * USECS_PER_MINUTE;
+static constexpr int64 kTwiceWithin = 5 * USECS_PER_MINUTE;
+
+static bool
+is_same_call(const HandlerCall &a, const HandlerCall &b)
+{
+	return a.database == b.database && a.queue_id == b.queue_id && a.job_id == b.job_id;
+}
+
+/* Return the entry for the call: the one that knows it, or else the oldest one, emptied. */
+static Suspicion *
+suspicion_of(const HandlerCall &call, int64 now)
+{
+	Suspicion *oldest = &suspicions[0];
+	for (Suspicion &noted : suspicions)
+	{
+		bool known = noted.last != 0 && now - noted.last < kForgottenAfterHour;
+		if (known && is_same_call(noted.suspect.call, call))
+			return &noted;
+		if (noted.last < oldest->last)
+			oldest = &noted;
+	}
+	*oldest = {{call, 0}, 0, false};
+	return oldest;
+}
+
+/*
+ * Note a call that was in progress when the server crashed. weak: another process has crashed,
+ * perhaps a parallel worker of the call; that counts only the second time within 5 minutes.
+ */
+static void
+suspect_call(const HandlerCall &call, bool weak, int64 now)
+{
+	Suspicion *noted = suspicion_of(call, now);
+	bool again = noted->last != 0 && now - noted->last < kTwiceWithin;
+	if (!weak || again)
+	{
+		noted->suspect.crashes++;
+		noted->fresh = true;
+	}
+	noted->last = now;
+}
+
+/*
+ * Note the workers that were in a call and have not got SIGQUIT: one of them has crashed the
+ * server. If there is none, the calls in progress are under a weak suspicion. The postmaster calls
+ * this when all other processes have ended. Shared memory may be damaged, so only the slots are
+ * read.
+ */
+static void
+note_handler_crashes(int, Datum)
+{
+	int64 now = monotonic_now();
+	auto in_call = [](HandlerSlot &slot) {
+		return slot.state == HandlerSlot::kRunning && pg_atomic_read_u32(&slot.in_call) == 1;
+	};
+	auto is_silent = [&](HandlerSlot &slot) {
+		return in_call(slot) && pg_atomic_read_u32(&slot.quit) == 0;
+	};
+	bool any_silent = false;
+	for (Suspicion &noted : suspicions)
+		noted.fresh = false;
+	for (int i = 0; i < max_handler_workers; i++)
+		any_silent |= is_silent(shared->handlers->slots[i]);
+	for (int i = 0; i < max_handler_workers; i++)
+	{
+		HandlerSlot &slot = shared->handlers->slots[i];
+		if (any_silent ? is_silent(slot) : in_call(slot))
+			suspect_call(slot.call, !any_silent, now);
+	}
+}
+
+static void
+copy_suspects(CrashSuspect (&to)[kCrashSuspects])
+{
+	for (int i = 0; i < kCrashSuspects; i++)
+		if (suspicions[i].fresh)
+			to[i] = suspicions[i].suspect;
+}
+
+void
+watch_for_handler_crashes()
+{
+	if (!IsUnderPostmaster)
+		on_shmem_exit(note_handler_crashes, (Datum) 0);
+}
+
+} // namespace pgq

@@ -1,0 +1,164 @@
+/*
+ * Slots of handlers' workers, and the line for these slots.
+ *
+ * A *handler's worker* is a background worker that runs the jobs of queues with a handler. It
+ * serves one role in one database. pgq_ext.max_handler_workers of them may run at a time in the
+ * whole server; each has a slot here. The scheduler of a database takes a slot before it registers
+ * the worker. The worker gives the slot back when it exits. If the worker has not begun, the
+ * scheduler gives the slot back.
+ *
+ * If no slot is free, the scheduler leaves a ticket for the role and database
+ * (core/handler_tickets.h). A worker that has worked for 1 s ends after its call if another role
+ * waits, so all roles get their turn.
+ *
+ * The handlers lock protects everything here except the atomics. No function can fail.
+ */
+#pragma once
+
+#include "core/handler_tickets.h"
+#include "engine/queue.h"
+
+namespace pgq {
+
+extern int max_handler_workers;
+
+/* What a call is about, while it runs. */
+struct HandlerCall
+{
+	Oid database;
+	int32 queue_id;
+	int64 job_id; /* the job of a single call; 0: several jobs */
+};
+
+struct HandlerSlot
+{
+	enum State : uint8
+	{
+		kFree,
+		kStarting, /* registered; the process has not begun */
+		kRunning,
+	};
+	State state;
+	bool idle;	  /* the worker waits for a job */
+	uint32 start; /* number of the start, never used again */
+	Oid database;
+	Oid role;
+	QueueRef first; /* the queue for which the worker was started */
+	int procno;
+	int pid;
+	int64 began; /* monotonic */
+	/* Atomic, no lock: also read by the postmaster when all processes have ended. */
+	pg_atomic_uint32 in_call; /* the worker is in the call that `call` describes */
+	pg_atomic_uint32 quit;	  /* the worker has got SIGQUIT, so it has not crashed itself */
+	HandlerCall call;		  /* written by the worker while in_call is 0 */
+	/* Atomic, no lock. token: token of the lease of the single call that is running; 0: none. */
+	pg_atomic_uint64 token;
+	pg_atomic_uint64 cancelled; /* the token of a call that is to be cancelled */
+};
+
+/* A handler's worker was the only suspect of a crash of the server, or one of several. */
+struct CrashSuspect
+{
+	HandlerCall call;
+	int crashes; /* crashes of this job in a row */
+};
+
+inline constexpr int kCrashSuspects = 16;
+
+struct HandlerSlots
+{
+	uint64 tickets_drawn;
+	uint32 starts;
+	/* Suspects of the last crash; a scheduler removes those of its database. */
+	CrashSuspect suspects[kCrashSuspects];
+	HandlerSlot slots[FLEXIBLE_ARRAY_MEMBER]; /* max_handler_workers */
+};
+
+Size handler_slots_size();
+void place_handler_slots(void *memory);
+Size handler_tickets_size();
+void place_handler_tickets(void *memory);
+
+/* The data of a start, passed to the worker in bgw_extra. */
+struct HandlerOrder
+{
+	int slot;
+	uint32 start;
+	Oid role;
+	Oid tablespace; /* tablespace of the database */
+	QueueRef first;
+};
+
+/* ---- for schedulers ---- */
+
+/*
+ * Take a slot for a worker. Returns false, and leaves a ticket, if no slot is free or another role
+ * goes first.
+ */
+bool take_handler_slot(Oid role, const QueueRef &first, HandlerOrder *order);
+
+/* Leave a ticket, because the worker could not be registered. Gives the slot back. */
+void return_handler_slot(const HandlerOrder &order);
+
+/*
+ * Give back the slots of this database whose workers have not begun `longer_than` microseconds
+ * after their start. Returns true if there were any, and stores the first one's queue; call it
+ * again.
+ */
+bool drop_unbegun_slot(int64 longer_than, QueueRef *first);
+
+/* Return how many workers the role has in this database, and how many of them wait for jobs. */
+struct RoleWorkers
+{
+	int all;
+	int idle;
+};
+RoleWorkers workers_of_role(Oid role);
+
+/* Return how many workers this database has; wake_handler_workers() wakes them. */
+int wake_handler_workers();
+
+/*
+ * Take a suspect of this database out of the list. Returns false if there is none.
+ * return_suspect() puts it back, because its attempt could not be counted.
+ */
+bool take_suspect(CrashSuspect *suspect);
+void return_suspect(const CrashSuspect &suspect);
+
+/* ---- for a worker ---- */
+
+/* Take over the slot of the order. Returns false if the scheduler has given it back. */
+bool begin_handler_worker(const HandlerOrder &order);
+
+/* Give the slot back, and wake the schedulers that wait for one. */
+void end_handler_worker();
+
+/* Return whether another role waits for a slot. */
+bool others_want_slot();
+
+void set_handler_idle(bool idle);
+
+/*
+ * Mark the begin and the end of a call. token: of the lease, if the call has a single job; else 0.
+ */
+void begin_handler_call(const HandlerCall &call, int64 token);
+void end_handler_call();
+
+/* Return whether the call that is running is to be cancelled. Safe in a signal handler. */
+bool call_is_cancelled();
+
+/* Note that the worker has got SIGQUIT. Safe in a signal handler. */
+void note_handler_quit();
+
+/* ---- for everybody ---- */
+
+/*
+ * Cancel the call that works on this lease, if it runs now and has only this job: send its process
+ * SIGUSR2. Returns whether there is such a call. Called without a lock. Cannot fail.
+ */
+bool cancel_handler_call(int64 token);
+
+/* Let the postmaster note who was in a call when the server crashed. */
+void watch_for_handler_crashes();
+
+} // namespace pgq

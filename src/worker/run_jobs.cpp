@@ -1,0 +1,442 @@
+#include "worker/run_jobs.h"
+
+#include "engine/handler_slot.h"
+#include "engine/hold.h"
+#include "handlers/check.h"
+#include "pg/clip.h"
+#include "worker/call_timer.h"
+#include "worker/runner.h"
+#include "worker/worker.h"
+
+namespace pgq {
+
+namespace {
+
+/* Why a call has failed. */
+struct CallError
+{
+	int sqlstate;
+	bool stale; /* a lease was not current any more: nobody's fault */
+	Interrupted interrupted;
+	const char *message;
+	const char *text; /* for last_error of the job: message, SQLSTATE and context */
+};
+
+/* The jobs of a claim while they run, and how they are called. */
+struct Calls
+{
+	const HandlerRow &handler;
+	const char *queue;
+	HandledJobs *jobs;
+	int64 timeout; /* microseconds */
+};
+
+} // namespace
+
+/* ---- errors ---- */
+
+static const char *
+text_of(const ErrorData *error)
+{
+	StringInfoData text;
+	initStringInfo(&text);
+	appendStringInfo(&text, "%s (SQLSTATE %s)", error->message != nullptr ? error->message : "",
+					 unpack_sql_state(error->sqlerrcode));
+	if (error->detail != nullptr)
+		appendStringInfo(&text, "\nDETAIL:  %s", error->detail);
+	if (error->context != nullptr)
+		appendStringInfo(&text, "\nCONTEXT:  %s", error->context);
+	return text.data;
+}
+
+/* Keep the error that was caught, and abort the transaction. */
+static CallError
+take_error(const Calls &calls)
+{
+	CallError result{};
+	MemoryContextSwitchTo(calls.jobs->memory);
+	ErrorData *error = CopyErrorData();
+	FlushErrorState();
+	result.interrupted = end_watching();
+	AbortOutOfAnyTransaction();
+	MemoryContextSwitchTo(calls.jobs->memory);
+	if (result.interrupted == Interrupted::kTimeout && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		error->message = psprintf("the call took longer than its timeout (%lld ms)",
+								  static_cast<long long>(calls.timeout / 1000));
+	result.sqlstate = error->sqlerrcode;
+	result.message = error->message != nullptr ? error->message : "";
+	result.text = text_of(error);
+	return result;
+}
+
+/* Return whether the error says that the server lacks something, whatever the handler does. */
+static bool
+is_servers_fault(int sqlstate)
+{
+	int category = ERRCODE_TO_CATEGORY(sqlstate);
+	return category == ERRCODE_TO_CATEGORY(ERRCODE_INSUFFICIENT_RESOURCES) ||
+		   category == ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR) ||
+		   sqlstate == ERRCODE_ADMIN_SHUTDOWN || sqlstate == ERRCODE_CRASH_SHUTDOWN ||
+		   sqlstate == ERRCODE_CANNOT_CONNECT_NOW;
+}
+
+/* ---- a call ---- */
+
+/* Count the call, and let the handler slow down if too many calls have failed. */
+static void
+count_call(const Calls &calls, const HandledJob *first, int n, const CallError *error)
+{
+	CallResult result{};
+	result.failed = error != nullptr;
+	result.job_id = n == 1 ? first->job_id : 0;
+	if (error != nullptr)
+	{
+		result.sqlstate = error->sqlstate;
+		result.error = error->message;
+	}
+	(void) change_queue(first->ref, [&](QueueHold &hold) {
+		hold->handler.note_call(result, monotonic_now(), wall_now());
+	});
+}
+
+static void
+report_call(const Calls &calls, int n)
+{
+	char text[NAMEDATALEN * 3 + 100];
+	if (!pgstat_track_activities)
+		return;
+	snprintf(text, sizeof(text), "handler %s.%s of queue %s: %d job%s",
+			 NameStr(calls.handler.schema_name), NameStr(calls.handler.function_name), calls.queue,
+			 n, n == 1 ? "" : "s");
+	pgstat_report_activity(STATE_RUNNING, text);
+}
+
+/*
+ * Call the handler for n jobs in one transaction (T2). Returns false, with the error, if the
+ * transaction has failed.
+ */
+static bool
+try_call(const Calls &calls, HandledJob *first, int n, CallError *error)
+{
+	/* From begin_watching() on, a signal can interrupt the call; end_watching() ends that. */
+	volatile bool done = false;
+	for (int i = 0; i < n; i++)
+		first[i].begun = true;
+	report_call(calls, n);
+	begin_handler_call({MyDatabaseId, first->ref.queue_id, n == 1 ? first->job_id : 0},
+					   n == 1 ? first->token : 0);
+	begin_watching(calls.timeout);
+	PG_TRY();
+	{
+		call_handler(calls.handler, first, n, &calls.jobs->stale);
+		done = true;
+	}
+	PG_CATCH();
+	{
+		*error = take_error(calls);
+		error->stale = calls.jobs->stale;
+	}
+	PG_END_TRY();
+	(void) end_watching();
+	MemoryContextSwitchTo(calls.jobs->memory);
+	for (int i = 0; i < n && done; i++)
+		first[i].ended = true;
+	clean_session();
+	return done;
+}
+
+/*
+ * Run T3. The watch ends a wait for a lock if the server stops. last: log an error. Returns whether
+ * the transaction has committed.
+ */
+template <typename Body>
+static bool
+try_to_end(const Calls &calls, bool last, Body body)
+{
+	volatile bool done = false;
+	begin_watching(USECS_PER_DAY);
+	PG_TRY();
+	{
+		body();
+		done = true;
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(calls.jobs->memory);
+		if (last)
+			EmitErrorReport();
+		FlushErrorState();
+		(void) end_watching();
+		AbortOutOfAnyTransaction();
+	}
+	PG_END_TRY();
+	(void) end_watching();
+	MemoryContextSwitchTo(calls.jobs->memory);
+	return done;
+}
+
+/*
+ * Run T3, three times if it fails. If all fail, the lease is lost, and the scheduler counts the
+ * attempt.
+ */
+template <typename Body>
+static void
+end_attempt(const Calls &calls, HandledJob *job, Body body)
+{
+	static constexpr int kTries = 3;
+	static constexpr long kNap = 100 * 1000;
+	bool done = false;
+	for (int i = 1; i <= kTries && !done && !(i > 1 && must_stop()); i++)
+	{
+		if (i > 1)
+			pg_usleep(kNap);
+		done = try_to_end(calls, i == kTries, body);
+	}
+	if (!done)
+		lose_handled(*job);
+	job->ended = true;
+}
+
+/* Return whether the handler is still as it should be, so that an error was not its own fault. */
+static bool
+is_handler_sound(const Calls &calls)
+{
+	volatile bool sound = false;
+	PG_TRY();
+	{
+		bool changed;
+		HandlerRow row = calls.handler;
+		begin_handler_transaction(true);
+		sound = !fault_of(&row, calls.queue, stamp(), &changed).any();
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(calls.jobs->memory);
+	return sound;
+}
+
+/* ---- after a failed call of one job ---- */
+
+/*
+ * The server, not the job, seems to be the reason: give the job back, and let the handler rest.
+ * Returns false if it is the job after all, so that its attempt counts.
+ */
+static bool
+give_back_for_server(const Calls &calls, HandledJob *job, const CallError &error)
+{
+	int64 now = monotonic_now();
+	int64 until = now;
+	bool servers = true;
+	(void) change_queue(job->ref, [&](QueueHold &hold) {
+		servers = hold->handler.note_server_fault(job->job_id, now, wall_now());
+		copy_clipped(hold->handler.last_error, error.message);
+		until = hold->handler.call_after;
+	});
+	if (servers)
+		end_attempt(calls, job, [&] { release_handled(job, 1, until - now); });
+	return servers;
+}
+
+static void
+end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
+{
+	if (must_stop())
+	{
+		end_attempt(calls, job, [&] { release_handled(job, 1, 0); });
+		proc_exit(0);
+	}
+	/* If the cancel was undone, the lease is lost (Lease::told), and the scheduler counts. */
+	if (error.interrupted == Interrupted::kCancelled)
+	{
+		job->ended = true;
+		return;
+	}
+	/* Without the right to claim, the ack says that the lease is not current, so ask this first. */
+	if (!is_servers_fault(error.sqlstate) && !is_handler_sound(calls))
+		return end_attempt(calls, job, [&] { release_handled(job, 1, 0); });
+	/*
+	 * The lease was not current: there is nothing to count. If the worker still has the lease, the
+	 * call itself has made the ack fail; then the attempt counts as lost.
+	 */
+	if (error.stale)
+	{
+		lose_handled(*job);
+		job->ended = true;
+		return;
+	}
+	if (is_servers_fault(error.sqlstate) && give_back_for_server(calls, job, error))
+		return;
+	count_call(calls, job, 1, &error);
+	end_attempt(calls, job, [&] { fail_handled(*job, error.text); });
+}
+
+static bool
+is_conflict(const CallError &error)
+{
+	return !error.stale && (error.sqlstate == ERRCODE_T_R_SERIALIZATION_FAILURE ||
+							error.sqlstate == ERRCODE_T_R_DEADLOCK_DETECTED);
+}
+
+/*
+ * Run one job. A conflict with another transaction costs no attempt the first three times: the call
+ * is repeated at once.
+ */
+static void
+run_one(const Calls &calls, HandledJob *job)
+{
+	static constexpr int kMostConflicts = 3;
+	CallError error{};
+	for (int conflicts = 0;; conflicts++)
+	{
+		if (try_call(calls, job, 1, &error))
+			return count_call(calls, job, 1, nullptr);
+		if (!is_conflict(error) || conflicts == kMostConflicts || must_stop())
+			break;
+	}
+	end_failed_call(calls, job, error);
+}
+
+/* ---- after a failed call of several jobs ---- */
+
+/*
+ * Give the jobs back whose calls have not begun. As many of the next hand-outs of the queue are
+ * single, since one of these jobs may be the one that has failed.
+ */
+static void
+give_back_rest(HandledJob *first, int n)
+{
+	int given = 0;
+	for (int i = 0; i < n; i++)
+		if (!first[i].ended)
+		{
+			give_back_unbegun(first[i].ref, first[i].lease, first[i].serial);
+			first[i].ended = true;
+			given++;
+		}
+	if (given > 0)
+		(void) change_queue(first->ref,
+							[&](QueueHold &hold) { hold->handler.single_calls += given; });
+}
+
+/* Return whether other workers or claims wait for jobs of the queue. */
+static bool
+others_wait(const QueueRef &ref)
+{
+	bool wait = false;
+	(void) look_at_queue(ref, [&](const Queue &queue) { wait = queue.waiting > 0; });
+	return wait;
+}
+
+/* Return whether the handler was paused, suspended or dropped since the claim. */
+static bool
+must_not_call(const QueueRef &ref)
+{
+	bool active = false;
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		active = queue.handler.setup.state == HandlerSetup::kActive;
+	});
+	return !active;
+}
+
+/*
+ * Run the jobs one by one, each in a transaction of its own. Do not keep jobs from others while a
+ * call takes long: after a call of more than a second, or while others wait, give the rest back.
+ */
+static void
+run_one_by_one(const Calls &calls)
+{
+	static constexpr int64 kLong = USECS_PER_SEC;
+	HandledJobs *jobs = calls.jobs;
+	int64 extended = jobs->claimed_at;
+	for (int i = 0; i < jobs->n; i++)
+		jobs->jobs[i].begun = false;
+	if (must_not_call(jobs->jobs->ref) || !is_handler_sound(calls))
+		return give_back_rest(jobs->jobs, jobs->n);
+	for (int i = 0; i < jobs->n; i++)
+	{
+		HandledJob *job = &jobs->jobs[i];
+		int64 begin = monotonic_now();
+		/* The exit gives the rest back. */
+		if (must_stop())
+			proc_exit(0);
+		if (begin - extended > jobs->lease_time / 4)
+		{
+			extend_handled(job, jobs->n - i, jobs->lease_time);
+			extended = begin;
+		}
+		if (!is_still_handled(*job))
+			job->ended = true;
+		else
+			run_one(calls, job);
+		if (monotonic_now() - begin > kLong || others_wait(job->ref) || must_not_call(job->ref))
+			return give_back_rest(job + 1, jobs->n - i - 1);
+	}
+}
+
+/* ---- all jobs of a claim ---- */
+
+/*
+ * Return the time that a call may take: the handler's timeout, or nine tenths of the queue's
+ * max_runtime, if that is less. So the lease lasts until the error of the timeout is recorded.
+ */
+static int64
+time_limit(const HandlerRow &handler, const QueueRef &ref)
+{
+	int64 limit = handler.timeout;
+	(void) look_at_queue(ref, [&](const Queue &queue) {
+		if (int64 most = queue.options.max_runtime; most > 0)
+			limit = Min(limit, most - most / 10);
+	});
+	return limit;
+}
+
+void
+run_jobs(const HandlerRow &handler, const char *queue, HandledJobs *jobs)
+{
+	Calls calls = {handler, queue, jobs, time_limit(handler, jobs->jobs->ref)};
+	CallError error{};
+	if (jobs->n == 1)
+		return run_one(calls, jobs->jobs);
+	if (try_call(calls, jobs->jobs, jobs->n, &error))
+		return count_call(calls, jobs->jobs, jobs->n, nullptr);
+	if (must_stop())
+	{
+		end_attempt(calls, jobs->jobs, [&] { release_handled(jobs->jobs, jobs->n, 0); });
+		proc_exit(0);
+	}
+	if (!error.stale)
+		count_call(calls, jobs->jobs, jobs->n, &error);
+	run_one_by_one(calls);
+}
+
+void
+note_claim_error(const QueueRef &ref)
+{
+	static constexpr int64 kQuiet = USECS_PER_MINUTE;
+	static constinit int64 told = 0;
+	int64 now = monotonic_now();
+	MemoryContext context = CurrentMemoryContext;
+	MemoryContextSwitchTo(TopMemoryContext);
+	ErrorData *error = CopyErrorData();
+	MemoryContextSwitchTo(context);
+	if (told == 0 || now - told > kQuiet)
+	{
+		EmitErrorReport();
+		told = now;
+	}
+	FlushErrorState();
+	AbortOutOfAnyTransaction();
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		(void) hold->handler.note_server_fault(0, now, wall_now());
+		copy_clipped(hold->handler.last_error, error->message != nullptr ? error->message : "");
+	});
+	FreeErrorData(error);
+}
+
+} // namespace pgq
