@@ -73,7 +73,7 @@ jobs_left()
 	ask "SELECT count(*) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = :'queue'"
 }
 
-# Nothing of a drill stays: neither sessions nor prepared transactions nor the queue.
+# Nothing of a drill stays: neither sessions nor prepared transactions nor the queue, its schema and its role.
 clean_up()
 {
 	local pid
@@ -86,4 +86,8 @@ clean_up()
 		SELECT format('ROLLBACK PREPARED %L', gid) FROM pg_prepared_xacts WHERE gid = :'queue' AND database = current_database() \gexec
 	SQL
 	ask "SELECT pgq_drop_queue(:'queue', if_exists => true, force => true)" >/dev/null 2>&1
+	sql >/dev/null 2>&1 <<-'SQL'
+		DROP SCHEMA IF EXISTS :"queue" CASCADE;
+		SELECT format('DROP OWNED BY %1$I; DROP ROLE %1$I', rolname) FROM pg_roles WHERE rolname = :'queue' \gexec
+	SQL
 }

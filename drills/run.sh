@@ -1,8 +1,8 @@
 #!/bin/bash
 # Drills: faults that are brought about on purpose, on a scratch queue of a server that runs, to see that it stands them.
 #
-#   drills/run.sh [OPTION] DRILL [PSQL OPTION...]      one of: worker_killed slow_handler poison backlog prepared
-#                                                      immediate_stop failover; or all
+#   drills/run.sh [OPTION] DRILL [PSQL OPTION...]      one of: worker_killed slow_handler poison
+#                                                      failing_handler backlog prepared immediate_stop failover; or all
 #   --data DIRECTORY     for immediate_stop: of the server, which is stopped and started by pg_ctl
 #   --restart COMMAND    ... or what does that
 #
@@ -11,7 +11,7 @@
 set -uo pipefail
 
 folder=$(dirname "$0")
-drills=(worker_killed slow_handler poison backlog prepared immediate_stop failover)
+drills=(worker_killed slow_handler poison failing_handler backlog prepared immediate_stop failover)
 
 usage()
 {

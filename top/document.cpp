@@ -98,6 +98,25 @@ put_check(Json &json, const Check &check)
 	json.end_object();
 }
 
+void
+put_handler(Json &json, const Handler &handler)
+{
+	json.begin_object();
+	json.name("queue").text(handler.queue);
+	json.name("handler").text(handler.function);
+	json.name("run_as").text(handler.role);
+	json.name("workers").number(handler.workers);
+	json.name("running").number(handler.running);
+	json.name("state").text(handler.state);
+	json.name("reason").text(handler.reason);
+	json.name("seconds_since").number(handler.since);
+	json.name("seconds_to_next_try").number(handler.rest);
+	json.name("calls").number(handler.calls);
+	json.name("failures").number(handler.failures);
+	json.name("last_error").text(handler.error);
+	json.end_object();
+}
+
 template <typename Rows, typename Put>
 void
 put_array(Json &json, const char *name, const Rows &rows, Put put)
@@ -146,6 +165,7 @@ document(const Snapshot &snapshot, const Memory &memory)
 	put_known(json, "dead_letters", snapshot.dead_letters, put_dead_letter);
 	json.name("more_dead_letters").flag(snapshot.more_dead_letters);
 	put_known(json, "health", snapshot.checks, put_check);
+	put_known(json, "handlers", snapshot.handlers, put_handler);
 	put_array(json, "notes", snapshot.notes,
 			  [](Json &to, const std::string &note) { to.text(note); });
 	json.name("is_complete").flag(!snapshot.is_incomplete);

@@ -16,6 +16,8 @@ constexpr int kLinesAround = 6;
 constexpr int kMostNotes = 3;
 constexpr size_t kMostDetail = 3;
 constexpr Size kSmallest = {8, 40};
+/* width of the names of all screens */
+constexpr int kAllNames = 64;
 
 /* Return a line in one style, with the text made safe for a terminal (shown() in text.h). */
 Line
@@ -113,13 +115,14 @@ summary(const Scene &scene, Size size)
 Line
 screens(Screen current, Size size)
 {
-	static constexpr std::string_view names[kScreens] = {"1 queues", "2 jobs", "3 dead letters",
-														 "4 health", "h help"};
+	static constexpr std::string_view names[kScreens] = {"1 queues", "2 jobs",	   "3 dead letters",
+														 "4 health", "5 handlers", "h help"};
 	Line line;
 	for (size_t i = 0; i < kScreens; i++)
 	{
 		bool is_here = i == static_cast<size_t>(current);
-		std::string name(names[i].substr(0, is_here || size.columns >= 60 ? names[i].npos : 1));
+		std::string name(
+			names[i].substr(0, is_here || size.columns >= kAllNames ? names[i].npos : 1));
 		line.push_back(
 			{is_here ? "[" + name + "]" : " " + name + " ", is_here ? Style::bold : Style::plain});
 	}

@@ -40,6 +40,7 @@ struct Question
  */
 extern const Question server_question, relations_question, functions_question;
 extern const Question queue_question, status_question, stats_question, health_question;
+extern const Question handler_question;
 extern const Question lease_question, dead_question;
 
 /*

@@ -1,4 +1,4 @@
-/* The questions about queues and about health. */
+/* The questions about queues, their handlers, and health. */
 #include "clock.h"
 #include "select.h"
 
@@ -138,5 +138,51 @@ read_health(const Answer &answer, Sight &sight)
 }
 
 const Question health_question = {"pgq_ext.health", health_sql, read_health};
+
+/* Return the query about handlers. A version of the extension without the view has no handlers. */
+static std::string
+handler_sql(Sight &sight)
+{
+	if (!sight.relations.contains("handler"))
+	{
+		sight.snapshot.handlers.emplace();
+		return "";
+	}
+	return select_from(
+		sight, "handler",
+		{{"queue", "queue", true},
+		 {"handler", "handler"},
+		 {"run_as", "run_as"},
+		 {"workers", "workers"},
+		 {"running", "running"},
+		 {"state", "state"},
+		 {"reason", "reason"},
+		 {"since", "extract(epoch FROM clock_timestamp() - since)::float8"},
+		 {"next_try_at", "extract(epoch FROM next_try_at - clock_timestamp())::float8"},
+		 {"calls", "calls"},
+		 {"failures", "failures"},
+		 {"last_error", "left(last_error, 2000)"}});
+}
+
+static void
+read_handler(const Answer &answer, Sight &sight)
+{
+	std::vector<Handler> &handlers = sight.snapshot.handlers.emplace();
+	for (int row = 0; row < answer.size(); row++)
+		handlers.push_back({.queue = answer.text_or_nothing(row, "queue"),
+							.state = answer.text(row, "state"),
+							.function = answer.text(row, "handler"),
+							.role = answer.text(row, "run_as"),
+							.workers = answer.number(row, "workers"),
+							.running = answer.number(row, "running"),
+							.calls = answer.number(row, "calls"),
+							.failures = answer.number(row, "failures"),
+							.reason = answer.text(row, "reason"),
+							.error = answer.text(row, "last_error"),
+							.since = answer.real(row, "since"),
+							.rest = answer.real(row, "next_try_at")});
+}
+
+const Question handler_question = {"pgq_ext.handler", handler_sql, read_handler};
 
 } // namespace top

@@ -28,6 +28,13 @@ printed(const std::string &heading, const Table &table, Charset charset)
 	return text + "\n";
 }
 
+Table
+sorted(Table table, size_t column)
+{
+	sort(table, column, false);
+	return table;
+}
+
 std::string
 and_more(std::string heading, bool are_more, int n)
 {
@@ -47,14 +54,13 @@ report(const Snapshot &snapshot, const Memory &memory, Charset charset)
 								 (server.is_standby ? "  standby" : ""),
 							 charset) +
 					   "\n\n";
-	Table health = health_table(snapshot, form);
-	sort(health, 0, false);
 	text += printed("Queues", queue_table(snapshot, memory, form), charset);
 	text += printed(and_more("Jobs in work", snapshot.more_leases, kMostLeases),
 					job_table(snapshot, form), charset);
 	text += printed(and_more("Dead letters", snapshot.more_dead_letters, kMostDeadLetters),
 					dead_letter_table(snapshot, form), charset);
-	text += printed("Health", health, charset);
+	text += printed("Health", sorted(health_table(snapshot, form), 0), charset);
+	text += printed("Handlers", sorted(handler_table(snapshot, form), 1), charset);
 	if (!snapshot.notes.empty())
 		text += "Notes\n";
 	for (const std::string &one : snapshot.notes)

@@ -224,4 +224,59 @@ health_table(const Snapshot &snapshot, Form form)
 	return table;
 }
 
+/* ---- handlers ---- */
+
+/* Return the state of a handler. Handlers that cannot run come first. */
+static Cell
+handler_state_cell(const Handler &handler, Form form)
+{
+	static constexpr std::array order = {"suspended", "waiting for a worker slot", "paused",
+										 "active", "idle"};
+	Cell cell = text_cell(handler.state, form);
+	if (!handler.state)
+		return cell;
+	cell.order = {true, static_cast<double>(index_of(order, *handler.state))};
+	if (cell.order.number < 3)
+		cell.style = *handler.state == "suspended" ? Style::bad : Style::warn;
+	return cell;
+}
+
+/* Return how many workers the handler has, and may have. */
+static Cell
+workers_cell(const Handler &handler)
+{
+	return {exact(handler.running) + "/" + exact(handler.workers), order_of(handler.running)};
+}
+
+/* Return the time until the next call, if the handler rests. */
+static Cell
+rest_cell(const Handler &handler)
+{
+	return handler.rest ? age_cell(handler.rest, Style::warn) : Cell{"", {}};
+}
+
+Table
+handler_table(const Snapshot &snapshot, Form form)
+{
+	Table table;
+	table.columns = {words("QUEUE", 0, 16), words("STATE", 0, 9),	 number("SINCE", 3),
+					 number("WORKERS", 1),	number("CALLS", 2),		 number("FAILED", 1),
+					 number("REST", 2),		words("FUNCTION", 4, 8), words("ROLE", 5, 8),
+					 words("REASON", 2, 10)};
+	table.empty = instead(snapshot.handlers.has_value(), "no handlers");
+	for (const Handler &handler : known(snapshot.handlers))
+	{
+		const auto &reason = handler.reason ? handler.reason : handler.error;
+		table.rows.push_back(
+			{handler.queue,
+			 {text_cell(handler.queue, form), handler_state_cell(handler, form),
+			  handler.since ? age_cell(handler.since) : Cell{"", {}}, workers_cell(handler),
+			  count_cell(handler.calls, form), count_cell(handler.failures, form, Style::bad),
+			  rest_cell(handler), text_cell(handler.function, form), text_cell(handler.role, form),
+			  reason ? text_cell(reason, form) : Cell{"", {}}},
+			 reason.value_or("")});
+	}
+	return table;
+}
+
 } // namespace top

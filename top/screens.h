@@ -12,9 +12,10 @@ enum class Screen
 	jobs,
 	dead_letters,
 	health,
+	handlers,
 	help,
 };
-constexpr size_t kScreens = 5;
+constexpr size_t kScreens = 6;
 
 /* The form in which a table is shown. */
 struct Form
@@ -31,5 +32,6 @@ Table queue_table(const Snapshot &snapshot, const Memory &memory, Form how);
 Table job_table(const Snapshot &snapshot, Form how);
 Table dead_letter_table(const Snapshot &snapshot, Form how);
 Table health_table(const Snapshot &snapshot, Form how);
+Table handler_table(const Snapshot &snapshot, Form how);
 
 } // namespace top

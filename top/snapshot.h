@@ -79,6 +79,19 @@ struct DeadLetter
 	std::optional<std::string> reason, error;
 };
 
+struct Handler
+{
+	std::string queue;
+	std::optional<std::string> state;
+	std::optional<std::string> function, role;
+	Count workers, running;
+	Count calls, failures;
+	/* why the handler is suspended, and the error of the last failed call */
+	std::optional<std::string> reason, error;
+	/* since when the handler is suspended or paused, and the time until its next call may begin */
+	Seconds since, rest;
+};
+
 struct Check
 {
 	std::string name, status;
@@ -121,6 +134,7 @@ struct Snapshot
 	std::optional<std::vector<Lease>> leases;
 	std::optional<std::vector<DeadLetter>> dead_letters;
 	std::optional<std::vector<Check>> checks;
+	std::optional<std::vector<Handler>> handlers;
 	/* sentences about data that is not shown, with the reasons */
 	std::vector<std::string> notes;
 	/* something that the look should read could not be read */

@@ -11,11 +11,13 @@ State::State()
 	};
 	sorted(Screen::queues, 0, false);
 	/*
-	 * Initial order: the job longest in work, the latest dead letter, or failed checks come first.
+	 * Initial order: the job longest in work, the latest dead letter, failed checks, or handlers
+	 * that cannot run come first.
 	 */
 	sorted(Screen::jobs, 3, true);
 	sorted(Screen::dead_letters, 2, false);
 	sorted(Screen::health, 0, false);
+	sorted(Screen::handlers, 1, false);
 }
 
 std::vector<Deed>
@@ -47,6 +49,8 @@ table_of(Screen screen, const Snapshot &snapshot, const Memory &memory, Form for
 			return dead_letter_table(snapshot, form);
 		case Screen::health:
 			return health_table(snapshot, form);
+		case Screen::handlers:
+			return handler_table(snapshot, form);
 		default:
 			return {};
 	}
@@ -131,7 +135,7 @@ static bool
 turn_to(State &state, int key)
 {
 	auto number = static_cast<size_t>(state.screen);
-	if (key >= '1' && key <= '4')
+	if (key >= '1' && key <= '5')
 		number = static_cast<size_t>(key - '1');
 	else if (key == kKeyTab)
 		number = (number + 1) % kScreens;

@@ -25,6 +25,13 @@ sql(q{SELECT count(pgq_enqueue('mail', to_jsonb(i))) FROM generate_series(1, 9) 
 	SELECT pgq_fail(job_id, lease, retry => false) FROM pgq_claim('mail');
 	SELECT count(*) FROM pgq_claim('small'); SELECT pgq_enqueue('small', '1'); SELECT pgq_pause_queue('small');
 	SELECT pgq_schedule('night', '@daily', 'mail')});
+create_queue($node, 'handled', 'max_attempts => 1');
+sql(q{CREATE ROLE hand LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO hand;
+	CREATE FUNCTION handle(job pgq_ext.claimed_job) RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM 1 / job.payload::text::int; END $$});
+sql(q{SELECT pgq_set_handler('handled', 'handle(pgq_ext.claimed_job)', run_as => 'hand', workers => 2), pgq_enqueue('handled', '1'), pgq_enqueue('handled', '2'), pgq_enqueue('handled', '0')});
+wait_for($node, q{calls = 3 AND failures = 1 FROM pgq_ext.handler});
+sql(q{SELECT pgq_pause_handler('handled')});
+wait_for($node, q{state = 'paused' FROM pgq_ext.handler});
 wait_for($node, q{bool_and(ready IS NOT NULL) FROM pgq_ext.queue_status});
 my $exporter = start_exporter($node, 'postgres');
 my $metrics = metrics();
@@ -68,6 +75,9 @@ is(labels_of('pgq_health_status', 'check'), names('SELECT "check" FROM pgq_ext.h
 is(labels_of('pgq_capacity_bound', 'name'), names('SELECT name FROM pgq_ext.capacity'), 'capacity: all bounds');
 is(labels_of('pgq_duty_failing', 'duty'), names('SELECT DISTINCT duty FROM pgq_ext.duty'), 'duty: all duties');
 is(labels_of('pgq_schedule_paused', 'schedule'), 'night', 'schedules');
+is(join(' ', map { metric("pgq_handler_$_", datname => 'postgres', queue => 'handled') } qw(workers calls_total failures_total failures_in_row suspended paused waiting rest_seconds)),
+	'2 3 1 0 0 1 0 0', 'handlers');
+like(metric('pgq_handler_running', datname => 'postgres', queue => 'handled'), qr/^[012]$/, '... and their workers');
 is(join(' ', map { metric('pgq_segment_tables', datname => 'postgres', parent => "pgq_ext.$_") } qw(job dead_job attempt finished_job)), '8 4 4 4', 'segments');
 is(join(', ', grep { $metrics->{$_} =~ /NaN/ } sort keys %$metrics), '', 'what is not known is not there');
 
