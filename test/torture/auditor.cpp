@@ -1,6 +1,7 @@
 #include "auditor.h"
 
 #include "coordinator.h"
+#include "dispatcher.h"
 
 #include <algorithm>
 
@@ -51,6 +52,7 @@ Auditor::prepare()
 			"SELECT pgq_create_queue($1, backoff_max => '1 s', max_attempts => $2)",
 			{queue, max_attempts_in(queue)});
 	prepare_coordination(session);
+	prepare_handlers(session);
 }
 
 /*
@@ -71,6 +73,12 @@ Auditor::insist(const char *what, Step step)
 		catch (const Broken &)
 		{}
 	throw Hung{what};
+}
+
+void
+Auditor::prepare_after_update()
+{
+	insist("handlers", [&] { prepare_handlers(session); });
 }
 
 void
@@ -353,7 +361,7 @@ Auditor::compare()
 	std::set<Key> jobs;
 	std::map<Key, Ledger::DeadRow> dead;
 	int64_t live_rows = 0;
-	size_t ticks = 0;
+	size_t others = 0;
 	for (int i = 0; i < rows.size(); i++)
 	{
 		std::string kind = rows.text(i, 0);
@@ -366,9 +374,9 @@ Auditor::compare()
 			continue;
 		}
 		Key key = rows.number(i, 1);
-		if (key == kTickKey)
+		if (key <= kTickKey) /* a tick, or a job of a handler */
 		{
-			ticks++;
+			others++;
 			continue;
 		}
 		bool first = kind == "job"
@@ -389,7 +397,7 @@ Auditor::compare()
 	 */
 	(void) session.connection.run("UPDATE torture.tx SET asked = asked + 1 WHERE id = 0");
 	world.ledger.audit(jobs, dead);
-	size_t expected = world.ledger.live_count() + dead.size() + ticks;
+	size_t expected = world.ledger.live_count() + dead.size() + others;
 	if (world.ledger.violations() == 0 && live_rows != static_cast<int64_t>(expected))
 		world.ledger.violation("the view segment counts " + number(live_rows) +
 							   " live rows, there are " + std::to_string(expected));
@@ -418,12 +426,17 @@ Auditor::quiet_point(bool drain)
 	if (!world.gate.close())
 		throw Hung{"actors do not come to rest"};
 	insist("quiet point", [&] {
+		/* A prepared transaction may have locked what the handlers need to come to rest. */
+		if (world.handled.is_locked())
+			end_all_prepared();
+		stop_handlers(session, random);
 		check_engine();
 		if (drain)
 			end_all_prepared();
 		hasten();
 		if (drain)
 		{
+			drain_handlers(session, random);
 			do_all_jobs();
 			check_order();
 			for (const std::string &queue : {kTurnsQueue, kHeadsQueue, kFairQueue})
@@ -433,8 +446,10 @@ Auditor::quiet_point(bool drain)
 		world.coordination.audit();
 		world.timetable.audit();
 		compare();
+		audit_handlers(session, drain);
 		check_engine();
 		forget();
+		start_handlers(session);
 	});
 	world.counters.audits++;
 	world.gate.open();

@@ -12,6 +12,8 @@ public:
 
 	/* Create the tables and queues that the test needs. */
 	void prepare();
+	/* Create what needs the SQL objects of the library's version. */
+	void prepare_after_update();
 
 	/*
 	 * Run a quiet point. drain: first end all open transactions and work on all jobs; none may be

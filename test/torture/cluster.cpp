@@ -224,6 +224,7 @@ Cluster::write_settings(int number, int workers)
 		<< "pgq_ext.max_queues = 24\n"
 		<< "pgq_ext.max_locks = " << random.between(100, 300) << "\n"
 		<< "pgq_ext.max_rates = " << random.between(2, 4) << "\n"
+		<< "pgq_ext.max_handler_workers = " << (shortage ? 1 : random.between(1, 4)) << "\n"
 		<< "pgq_ext.keep_runs = 1000000\n"
 		<< "pgq_ext.segment_size = " << segment_size << "kB\n"
 		<< "pgq_ext.rotation_waits_for_snapshots = " << (random.chance(25) ? "on" : "off") << "\n"

@@ -16,6 +16,10 @@ const Killer::Kind Killer::kinds[] = {
 	{"scheduler killed", 1, &Killer::kill_scheduler},
 	{"launcher terminated", 1, &Killer::terminate_launcher},
 	{"launcher killed", 1, &Killer::kill_launcher},
+	{"handlers cancelled", 1, &Killer::cancel_handlers},
+	{"handler terminated", 2, &Killer::terminate_handler},
+	{"handler killed", 2, &Killer::kill_handler},
+	{"handler paused", 1, &Killer::pause_handler},
 	{"backend paused", 2, &Killer::pause_backend},
 	{"scheduler paused", 1, &Killer::pause_scheduler},
 	{"immediate stop", 1, &Killer::restart_immediately},
@@ -45,14 +49,19 @@ Killer::strike()
 		return;
 	}
 	/* A kind may have no victim at the moment, for example while the server recovers: try again. */
-	for (Time end = now() + kPatience; now() < end; nap(50 * kMillisecond))
+	/* Handlers need not have a worker: they may be paused, or rest after a crash. */
+	bool needed = !std::string(kind->name).starts_with("handler");
+	Time patience = needed ? kPatience : world.handlers ? 10 * kSecond : 0;
+	for (Time end = now() + patience; now() < end; nap(50 * kMillisecond))
 		if ((this->*kind->strike)())
 		{
 			deck.pop_back();
 			world.counters.kill(kind->name);
 			return;
 		}
-	throw Hung{std::string("no victim for: ") + kind->name};
+	if (needed)
+		throw Hung{std::string("no victim for: ") + kind->name};
+	deck.pop_back();
 }
 
 /* ---- clients and their backends ---- */
@@ -133,6 +142,78 @@ bool
 Killer::kill_launcher()
 {
 	return signal_worker("pgq_ext launcher", SIGKILL);
+}
+
+/* ---- workers of handlers ---- */
+
+/* Return the pid of a handler's worker; 0 if there is none. */
+pid_t
+Killer::handler()
+{
+	std::vector<pid_t> found;
+	for (const auto &[pid, title] : world.cluster.processes())
+		if (title.find("pgq_ext handler") != std::string::npos)
+			found.push_back(pid);
+	return found.empty() ? 0 : random.pick(found);
+}
+
+/*
+ * Return the pid of a worker in a long call; 0 if there is none. Few jobs have such calls, so it
+ * happens that the server crashes twice in calls of one job.
+ */
+pid_t
+Killer::sleeping_handler()
+{
+	try
+	{
+		auto [conninfo, server] = world.cluster.primary();
+		if ((!connection.is_open() || connection.epoch().server != server) &&
+			!connection.try_open(conninfo, server))
+			return 0;
+		Rows rows = connection.run("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' "
+								   "AND backend_type = 'pgq_ext handler'");
+		return rows.size() > 0 ? static_cast<pid_t>(rows.number(0, 0)) : 0;
+	}
+	catch (const Broken &)
+	{}
+	return 0;
+}
+
+bool
+Killer::signal_handler(int signal)
+{
+	pid_t pid = random.chance(70) ? sleeping_handler() : handler();
+	return pid != 0 && world.cluster.signal(pid, signal);
+}
+
+bool
+Killer::cancel_handlers()
+{
+	bool any = false;
+	for (const auto &[pid, title] : world.cluster.processes())
+		if (title.find("pgq_ext handler") != std::string::npos)
+			any |= world.cluster.signal(pid, SIGINT);
+	return any;
+}
+
+bool
+Killer::terminate_handler()
+{
+	return signal_handler(SIGTERM);
+}
+
+/* The postmaster notes which job was in the call that has crashed the server. */
+bool
+Killer::kill_handler()
+{
+	world.ledger.scheduler_disturbed();
+	return signal_handler(SIGKILL);
+}
+
+bool
+Killer::pause_handler()
+{
+	return pause(handler(), 100, 2000);
 }
 
 /* ---- pauses ---- */

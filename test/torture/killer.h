@@ -30,10 +30,14 @@ private:
 	World &world;
 	const std::vector<std::unique_ptr<Actor>> &actors;
 	Random random;
+	Connection connection;
 	std::vector<const Kind *> deck; /* kinds still to come; shuffled again only when it is empty */
 
 	bool cut_client();
 	bool signal_backend(int signal);
+	pid_t handler();
+	pid_t sleeping_handler();
+	bool signal_handler(int signal);
 	bool signal_worker(const char *type, int signal);
 	bool pause(pid_t pid, int least, int most);
 	bool restart(const char *mode);
@@ -46,6 +50,10 @@ private:
 	bool kill_scheduler();
 	bool terminate_launcher();
 	bool kill_launcher();
+	bool cancel_handlers();
+	bool terminate_handler();
+	bool kill_handler();
+	bool pause_handler();
 	bool pause_backend();
 	bool pause_scheduler();
 	bool restart_immediately();

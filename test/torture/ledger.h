@@ -161,6 +161,7 @@ public:
 
 private:
 	friend class Coordination;
+	friend class Handled;
 	friend class Timetable;
 
 	struct HandOut

@@ -29,6 +29,7 @@ static constexpr int kProducers = 3;
 static constexpr int kConsumers = 6;
 static constexpr int kHolders = 2;
 static constexpr int kCoordinators = 5;
+static constexpr int kDispatchers = 2;
 
 static Options
 read_options(int argc, char **argv)
@@ -81,6 +82,8 @@ make_actors(World &world)
 	for (int i = 1; i <= kCoordinators; i++)
 		actors.push_back(make_coordinator(world, i));
 	actors.push_back(make_timekeeper(world));
+	for (int i = 1; i <= kDispatchers; i++)
+		actors.push_back(make_dispatcher(world, i));
 	return actors;
 }
 
@@ -122,6 +125,16 @@ see_coordination(World &world)
 			"no lock was taken over, no run done, no permit taken, or no tick fired");
 }
 
+/* Check that handlers have done jobs. At the last quiet point all their jobs are done. */
+static void
+see_handlers(World &world)
+{
+	const Handled &seen = world.handled;
+	if (world.handlers && world.cluster.has_scheduler() &&
+		(seen.done == 0 || seen.follow_ups == 0 || seen.done == seen.done_by_array))
+		world.ledger.violation("no job was done by a handler, or none of one of its kinds");
+}
+
 /*
  * Kill and audit in turn, until the planned kills are done, the time is over, or there is a
  * violation.
@@ -157,6 +170,7 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 		if (to_update && world.counters.kills() >= options.kills / 2)
 		{
 			world.cluster.update();
+			auditor.prepare_after_update();
 			to_update = false;
 		}
 		killer.strike();
@@ -168,7 +182,10 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 	if (world.ledger.violations() == 0)
 		auditor.quiet_point(true);
 	if (world.ledger.violations() == 0)
+	{
 		see_coordination(world);
+		see_handlers(world);
+	}
 }
 
 static void

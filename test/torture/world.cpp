@@ -114,6 +114,14 @@ Counters::kills()
 	return sum;
 }
 
+long
+Counters::kills(const std::string &kind)
+{
+	std::lock_guard lock(mutex);
+	auto found = kinds.find(kind);
+	return found == kinds.end() ? 0 : found->second;
+}
+
 void
 Counters::print(World &world)
 {
@@ -134,6 +142,10 @@ Counters::print(World &world)
 			  << coordination.runs << ", permits " << coordination.permits << ", ticks "
 			  << world.timetable.ticks() << "\njobs of groups " << grouped << ", rules changed "
 			  << rule_changes << ", claims refused " << refused << ", turns checked " << turn_checks
+			  << "\njobs done by handlers " << world.handled.done << ", by those of arrays "
+			  << world.handled.done_by_array << ", follow-up jobs " << world.handled.follow_ups
+			  << ", cancelled " << world.handled.cancels << ", calls cancelled "
+			  << world.handled.cancels_in_work << ", dead after crashes " << world.handled.crashed
 			  << "\nkills:";
 	for (const auto &[kind, n] : kinds)
 		std::cout << " " << kind << " " << n << ";";

@@ -3,6 +3,7 @@
 
 #include "cluster.h"
 #include "coordination.h"
+#include "handled.h"
 #include "ledger.h"
 #include "timetable.h"
 
@@ -77,6 +78,8 @@ struct Counters
 	bool rotation_was_seen();
 	void print(struct World &world);
 	long kills();
+	/* Return the number of kills of one kind. */
+	long kills(const std::string &kind);
 
 private:
 	struct Rotation
@@ -133,6 +136,7 @@ struct World
 	Ledger ledger;
 	Coordination coordination{ledger};
 	Timetable timetable{ledger};
+	Handled handled{ledger};
 	Gate gate;
 	Counters counters;
 	Cluster cluster;
@@ -164,6 +168,8 @@ struct World
 	 * and the memory for groups run short.
 	 */
 	std::atomic<bool> crowd = true;
+	/* The queues with handlers exist: the SQL objects are of a version that has handlers. */
+	std::atomic<bool> handlers = false;
 	World(std::string dir, std::string settings, uint64_t seed)
 		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
 	{}

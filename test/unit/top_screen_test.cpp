@@ -140,6 +140,22 @@ protected:
 		snapshot.queues["orders"] = {.name = "orders"};
 		snapshot.leases = {{17, "mail", 1, 4711, "w1", 3.0, 60.0, false}};
 		snapshot.dead_letters = {{5, "mail", 60.0, 3, "attempts used up", "no\x1b[2J way"}};
+		snapshot.handlers = {{.queue = "mail",
+							  .state = "idle",
+							  .function = "f(pgq_ext.claimed_job)",
+							  .role = "hand",
+							  .workers = 2,
+							  .running = 1,
+							  .calls = 30,
+							  .failures = 29,
+							  .error = "no\x1b[2J way",
+							  .rest = 12.0},
+							 {.queue = "orders",
+							  .state = "suspended",
+							  .workers = 1,
+							  .running = 0,
+							  .reason = "role \"hand\" may not log in",
+							  .since = 60.0}};
 	}
 
 	void press(int key)
@@ -260,6 +276,8 @@ TEST_F(Keys, ScreensAndSorting)
 	EXPECT_EQ(state.here().sort_column, 0U);
 	press('4');
 	EXPECT_EQ(state.screen, Screen::health);
+	press('5');
+	EXPECT_EQ(state.screen, Screen::handlers);
 	press('\t');
 	EXPECT_EQ(state.screen, Screen::help);
 	press('\t');
@@ -275,7 +293,7 @@ TEST_F(Keys, EveryScreenFitsEverySize)
 	snapshot.notes = {"one", "two", "three", "four\nlines"};
 	for (int i = 0; i < 20; i++)
 		snapshot.queues["queue " + std::to_string(i)] = {.name = "queue " + std::to_string(i)};
-	for (char key : {'1', '2', '3', '4', 'h'})
+	for (char key : {'1', '2', '3', '4', '5', 'h'})
 		for (int lines : {1, 7, 8, 9, 13, 24, 40})
 			for (int columns : {1, 10, 39, 40, 80, 200})
 			{
@@ -296,6 +314,25 @@ TEST_F(Keys, ErrorsOfJobsAreShownAndDoNothing)
 	std::string text = screen();
 	EXPECT_NE(text.find("no\\x1b[2J way"), std::string::npos);
 	EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+TEST_F(Keys, HandlersThatCannotRunComeFirst)
+{
+	press('5');
+	std::string text = screen({24, 140});
+	size_t suspended = text.find("> orders suspended 1m00s     0/1 ");
+	size_t idle = text.find("  mail   idle                1/2    30     29  12s ");
+	EXPECT_NE(suspended, std::string::npos) << text;
+	EXPECT_NE(idle, std::string::npos) << text;
+	EXPECT_LT(suspended, idle);
+	EXPECT_NE(text.find("role \"hand\" may not log in\n"), std::string::npos);
+	EXPECT_NE(text.find("hand no\\x1b[2J way"), std::string::npos) << text;
+	snapshot.handlers->clear();
+	press(kKeyHome);
+	EXPECT_NE(screen().find("no handlers"), std::string::npos);
+	snapshot.handlers.reset();
+	press(kKeyHome);
+	EXPECT_NE(screen().find("not known"), std::string::npos);
 }
 
 /* ---- options ---- */
