@@ -26,6 +26,8 @@ my %side_name = (
 	ack_claim => 'pgq_ext, pgq_ack_claim',
 	at_once  => 'pgq_ext, one statement',
 	table    => 'SKIP LOCKED',
+	working  => 'clients',
+	handler  => 'handler',
 	listen   => 'LISTEN/NOTIFY',
 	advisory => 'advisory locks',
 	pgmq     => 'pgmq',
@@ -109,6 +111,10 @@ my @goals = (
 		ratio(value('locks', $_, 'session_lock'), value('locks', $_, 'advisory_lock')) ] } grep { /^\d+$/ } @{ $cases{locks} // [] }),
 	[ 'takeover from a leader that was killed, p99 in ms', '%.1f', '<', 50, value('locks', 'takeover 0', 'session_lock', 'takeover_p99') ],
 	[ 'wake-ups of the scheduler with 1,000 schedules that are not due, against none', '%.2f', '<=', 1.2, ratio(map { value('schedules', $_, 'pgq_ext', 'wake_ups') } 1000, 0) ],
+	(map { my $case = $_; [ "handler, $case worker" . ($case == 1 ? '' : 's') . ', against as many clients with the same work', '%.2f', '>=', 1.3,
+		ratio(map { value('handlers', $case, $_) } qw(handler working)) ] } grep { /^\d+$/ } @{ $cases{handlers} // [] }),
+	[ 'handler of arrays of 500, jobs/s', '%.0f', '>=', 150000, value('handlers', 'bulk 500', 'handler') ],
+	[ 'from sending an enqueue to the call of the handler, p50 in ms', '%.2f', '<', 2, value('handlers', 'latency', 'handler', 'p50') ],
 	[ 'scrape of all views with 100 queues, in ms, sum of medians', '%.1f', '<', 20, scrape(($cases{scrape} // [])->[-1]) ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
 	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 380, wal(1, 'pgq_ext', 'wal') ]);
@@ -253,6 +259,14 @@ sub locks_table
 		table([ 'takeover in ms, others connected', map { ("$side_name{$_} p50", 'p99', 'max') } qw(session_lock advisory_lock) ], @takeovers);
 }
 
+sub handlers_table
+{
+	return table([ 'jobs/s', 'clients', 'handler', 'ratio' ],
+		(map { my $case = $_; [ case_name($case), (map { rate(value('handlers', $case, $_)) } qw(working handler)),
+			fixed('%.2f', ratio(map { value('handlers', $case, $_) } qw(handler working))) ] } grep { /^\d+$/ } @{ $cases{handlers} }),
+		[ '500 a call; the ceiling instead of clients', (map { rate(value('handlers', 'bulk 500', $_)) } qw(ceiling handler)),
+			fixed('%.2f', ratio(map { value('handlers', 'bulk 500', $_) } qw(handler ceiling))) ]);
+}
 sub schedules_table
 {
 	return table([ 'schedules', 'wake-ups of the scheduler in ' . value('schedules', 1000, 'pgq_ext', 'seconds') . ' s' ],
@@ -374,6 +388,9 @@ my @sections = (
 	[ 'schedules', 'Schedules that are not due',
 		'On a server with nothing else to do, the table shows how often the scheduler process of pgq_ext wakes up (its voluntary context switches), ' .
 		'without schedules and with 1,000 schedules that run once a year.', \&schedules_table ],
+	[ 'handlers', 'Handlers',
+		'Workers of a handler, and the same number of clients of which each claims a job, and in a second statement inserts a row and acknowledges the job. ' .
+		'The handler is a PL/pgSQL function that inserts the same row. In the last line one worker has a handler for arrays of 500 jobs.', \&handlers_table ],
 	[ 'scrape', 'Watching',
 		'pgq_ext alone: 100 queues with jobs of three priorities, a fifth of which are delayed. The table shows the queries that the exporter of `monitoring/` runs, and the other queries that `pgq-top` runs. Here one session of a ' .
 		'monitoring role ran them, and `psql` measured the milliseconds.', \&scrape_table ]);

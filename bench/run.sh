@@ -30,7 +30,7 @@ also=(ack_claim at_once ceiling) # where claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules scrape)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
@@ -42,6 +42,7 @@ case $form in
 		wal_jobs=10000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=1000000 group_jobs=1000000 order_jobs=5000000
 		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB rotation_rates=(400 1000) rotation_seconds=60
 		lockers=(1 8 32) takeovers=200 idle_seconds=60
+		handler_workers=(1 2 4 8) handled_jobs=200000 bulk_handled=1000000 noted_jobs=2000
 		scraped_jobs=10000000 scrapes=50 ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
@@ -57,9 +58,10 @@ case $form in
 		wal_jobs=3000 life_clients=(32) records=("client 32" "bulk 500") tenant_jobs=100000 group_jobs=100000 order_jobs=200000
 		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB rotation_rates=(400 1000) rotation_seconds=20
 		lockers=(1 8 32) takeovers=200 idle_seconds=20
+		handler_workers=(1 4) handled_jobs=40000 bulk_handled=400000 noted_jobs=500
 		scraped_jobs=1000000 scrapes=50 ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules scrape)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
@@ -72,6 +74,7 @@ case $form in
 		wal_jobs=1000 life_clients=(1 32) records=("client 32" "bulk 500") tenant_jobs=20000 group_jobs=10000 order_jobs=30000
 		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB rotation_rates=(400) rotation_seconds=3
 		lockers=(1 8) takeovers=20 idle_seconds=2
+		handler_workers=(1) handled_jobs=2000 bulk_handled=10000 noted_jobs=20
 		scraped_jobs=10000 scrapes=3 ;;
 	*) usage ;;
 esac
@@ -80,7 +83,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules scrape " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -589,6 +592,53 @@ queries()
 
 # pgq_ext alone: how many milliseconds does each monitored view take? There are 100 queues with jobs of three
 # priorities; a fifth of the jobs are delayed, and each queue has one in work and one dead letter.
+# handle FUNCTION WORKERS BATCH JOBS: lets the handler run all jobs of the queue, which has that many. Records the rate.
+handle()
+{
+	local begin end
+	show
+	prepare handler handler "$4"
+	begin=$(date +%s%N)
+	sql -c "SELECT pgq_set_handler('handler', '$1', workers => $2, batch => $3, run_as => 'worker_handler')" >/dev/null || die 'no handler'
+	until [ "$(sql -c "SELECT ready + leased FROM pgq_ext.queue_status WHERE queue = 'handler'")" = 0 ]; do sleep 0.01; done
+	end=$(date +%s%N)
+	sql -c "SELECT pgq_drop_handler('handler')" >/dev/null || die 'no handler'
+	queued[handler]=0
+	record rate $(($4 * 1000000000 / (end - begin)))
+	printf ' %9d/s\n' "$(tail -n 1 "$out/$workload.tsv" | cut -f 5)"
+}
+
+# Workers that call a handler, and as many clients that claim, do the same work and acknowledge.
+run_handlers()
+{
+	local side case
+	fresh_server 'pgq_ext.max_handler_workers = 8' 'max_worker_processes = 16'
+	for ((round = 1; round <= rounds; round++)); do
+		for case in "${handler_workers[@]}"; do
+			side=working
+			turn "$handled_jobs" do=claim,ack clients="$case" seconds=$seconds jobs=$((handled_jobs - case))
+			side=handler
+			handle 'handle_handler(pgq_ext.claimed_job)' "$case" 1 "$handled_jobs"
+		done
+		case='bulk 500'
+		side=ceiling
+		turn "$bulk_handled" do=claim,ack clients=1 batch=500 seconds=$seconds jobs=$((bulk_handled - 500))
+		side=handler
+		handle 'handle_all_handler(pgq_ext.claimed_job[])' 1 500 "$bulk_handled"
+		case=latency
+		show
+		sql -c 'TRUNCATE done_handler' \
+			-c "SELECT pgq_set_handler('handler', 'note_handler(pgq_ext.claimed_job)', run_as => 'worker_handler')" >/dev/null || die 'no handler'
+		for ((i = 0; i < noted_jobs; i++)); do
+			echo "SELECT pgq_enqueue('handler', to_jsonb(clock_timestamp())); SELECT pg_sleep(0.005);"
+		done | sql >/dev/null || die 'no jobs'
+		until [ "$(sql -c "SELECT count(*) FROM done_handler")" = "$noted_jobs" ]; do sleep 0.01; done
+		record p50 "$(sql -c "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM at - (sent #>> '{}')::timestamptz) * 1000) FROM done_handler")"
+		echo " $(tail -n 1 "$out/$workload.tsv" | cut -f 5) ms"
+		sql -c "SELECT pgq_drop_handler('handler')" >/dev/null || die 'no handler'
+	done
+}
+
 run_scrape()
 {
 	local side=pgq_ext case=$scraped_jobs round=1 rounds=1 words
