@@ -457,6 +457,12 @@ SELECT pgq_router.make_all('pgq_redrive', 'queue text, max_jobs bigint = null', 
 SELECT pgq_router.make_all('pgq_grant', 'queue text, role text, rights text[]', 'void', '');
 SELECT pgq_router.make_all('pgq_revoke', 'queue text, role text, rights text[]', 'void', '');
 SELECT pgq_router.make_all('pgq_unschedule', 'schedule text', 'boolean', 'coalesce(answer, false) OR one');
+-- Each shard calls its own function. A function of that name must be here as well, because regprocedure names one of this database.
+SELECT pgq_router.make_all('pgq_set_handler', 'queue text, handler regprocedure, workers int = 1, timeout interval = ''1 min'', batch int = 1,
+    idle interval = ''10 s'', run_as regrole = (pg_catalog.quote_ident(current_user))::pg_catalog.regrole', 'void', '');
+SELECT pgq_router.make_all('pgq_drop_handler', 'queue text', 'boolean', 'coalesce(answer, false) OR one');
+SELECT pgq_router.make_all('pgq_pause_handler', 'queue text', 'void', '');
+SELECT pgq_router.make_all('pgq_resume_handler', 'queue text', 'void', '');
 
 -- A schedule is on the shard of the key of its jobs, or, without a key, on the shard of its name.
 SELECT pgq_router.make('pgq_schedule',
@@ -748,6 +754,7 @@ BEGIN
         ('dead_letter', 'queue text, job_id bigint, died_at timestamptz, reason text, attempts integer, max_attempts integer, group_key text, unique_key text, priority integer, enqueued_at timestamptz, run_at timestamptz, last_error text, headers jsonb, payload jsonb'),
         ('duty', 'duty text, queue text, last_run_at timestamptz, next_run_at timestamptz, failures integer, failing_since timestamptz, last_error text'),
         ('finished_job', 'job_id bigint, finished_at timestamptz, enqueued_at timestamptz, run_at timestamptz, queue_id integer, priority integer, attempts integer, segment smallint, outcome text, payload jsonb, worker text, result jsonb, max_attempts integer, group_key text, unique_key text, last_error text, headers jsonb'),
+        ('handler', 'queue text, handler text, run_as text, workers integer, running integer, batch integer, timeout interval, state text, reason text, since timestamptz, next_try_at timestamptz, calls bigint, failures bigint, last_error text'),
         ('health', '"check" text, status text, detail text, hint text, checked_at timestamptz'),
         ('job_status', 'job_id bigint, queue text, state text, waits_for text, priority integer, run_at timestamptz, attempts integer, max_attempts integer, group_key text, unique_key text, enqueued_at timestamptz, expires_at timestamptz, worker text, lease_expires_at timestamptz, last_error text, progress jsonb'),
         ('lease', 'job_id bigint, lease bigint, queue text, group_key text, attempt integer, worker text, pid integer, claimed_at timestamptz, lease_expires_at timestamptz, session_bound boolean, in_transaction boolean'),

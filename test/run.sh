@@ -445,7 +445,7 @@ run_torture()
 	[ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work/torture"
 	local from=()
 	[ "$pg" -ne 17 ] || from=(--from "$version_before")
-	local kills=25 growing="$work/torture/servers/*.log"
+	local kills=31 growing="$work/torture/servers/*.log"
 	[ -z "$quick" ] || kills=8
 	run torture/torture --dir "$work/torture/servers" --settings "$work/test/pgq_ext.conf" --seed 1 --kills "$kills" "${from[@]}" >"$out"
 	# Example: torture: 7 ok, 0 not ok, seed 1
