@@ -171,8 +171,9 @@ rejoin_lines(Alarm *alarm)
 	return woken;
 }
 
-void
-leave_lines(const Queue *served)
+/* Leave all lines. looks: this process looks for jobs at once. */
+static void
+leave_all(const Queue *served, bool looks)
 {
 	Waiter *mine = my_waiters();
 	for (int i = 0; i < joined; i++)
@@ -203,7 +204,7 @@ leave_lines(const Queue *served)
 			 * job, or may have joined the line again without looking; such a process wakes the next
 			 * waiter only if jobs are left.
 			 */
-			if (watched || (woken && queue != served))
+			if (watched || (woken && queue != served && !looks))
 				wake_waiters(queue, 1, &wakeups);
 			else
 				pass_on(queue, &wakeups);
@@ -211,6 +212,18 @@ leave_lines(const Queue *served)
 		wakeups.deliver();
 	}
 	joined = 0;
+}
+
+void
+leave_lines(const Queue *served)
+{
+	leave_all(served, false);
+}
+
+void
+leave_lines_to_look()
+{
+	leave_all(nullptr, true);
 }
 
 } // namespace pgq

@@ -29,6 +29,12 @@ void join_lines(const QueueRef *refs, int n);
  */
 void leave_lines(const Queue *served);
 
+/*
+ * Leave all lines, in order to look for jobs at once. If this process was woken, wake the next one
+ * only if jobs are left. Otherwise idle processes would wake each other for ever. Cannot fail.
+ */
+void leave_lines_to_look();
+
 /* Return whether this process is in any line. */
 bool in_lines();
 

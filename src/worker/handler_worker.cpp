@@ -289,7 +289,7 @@ wait_for_work(int64 until)
 		nap((int64{1} << Min(worker.fruitless++, 10)) - 1);
 	else
 		nap(woken ? 0 : nap_time(alarm, until));
-	leave_lines(nullptr);
+	leave_lines_to_look();
 	/* Learn of changes of handlers, functions, roles and rights. */
 	StartTransactionCommand();
 	CommitTransactionCommand();

@@ -26,6 +26,9 @@ store_setup(const QueueRef &ref, const HandlerSetup &setup)
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		resumes = hold->handler.setup.state == HandlerSetup::kSuspended &&
 				  setup.state != HandlerSetup::kSuspended;
+		/* The next pass over the queue may start a worker. */
+		if (!(hold->handler.setup == setup))
+			hold.wake_scheduler();
 		hold->handler.set_up(setup, now);
 	});
 	/* Workers have left the queue out, and do not notice each change that ends a suspension. */
@@ -173,8 +176,10 @@ watch_handlers(SchedulerState &scheduler)
 	static constexpr int64 kBeginsWithin = 10 * USECS_PER_SEC;
 	auto &state = scheduler.handlers;
 	uint32 changes = value_of(scheduler.database->definition_changes);
-	bool served = false;
+	bool read = false;
 	bool first = !state.known;
+	/* If the tables are locked, try again later. */
+	state.not_before = monotonic_now() + kHousekeeping;
 	if (max_handler_workers == 0)
 		return INT64_MAX;
 	/* The workers of a scheduler that has ended may not have begun; nobody else gives them up. */
@@ -182,18 +187,21 @@ watch_handlers(SchedulerState &scheduler)
 	if (state.known && state.changes == changes && state.n == 0)
 		return monotonic_now() + kHousekeeping;
 	bool changed = first || state.changes != changes;
-	served = serving_transaction(RowExclusiveLock, [&] {
+	(void) serving_transaction(RowExclusiveLock, [&] {
 		read_few_rows();
 		if (OidIsValid(look_at_tables().queue_handler) &&
 			!ConditionalLockRelationOid(look_at_tables().queue_handler, RowExclusiveLock))
 			return;
 		state.n = read_all_handlers(scheduler.database);
 		settle_crashes();
-		state.known = true;
+		state.known = read = true;
 	});
-	if (served && state.known)
+	if (read)
+	{
 		state.changes = changes;
-	if (changed && served)
+		state.not_before = 0;
+	}
+	if (changed && read)
 		(void) wake_handler_workers();
 	return monotonic_now() + kHousekeeping;
 }
@@ -203,7 +211,7 @@ handlers_wanted_at(const SchedulerState &scheduler)
 {
 	const auto &state = scheduler.handlers;
 	bool differ = state.known && state.changes != value_of(scheduler.database->definition_changes);
-	return differ ? monotonic_now() : scheduler.duties[kHandlersDuty].due;
+	return differ ? Max(monotonic_now(), state.not_before) : scheduler.duties[kHandlersDuty].due;
 }
 
 /* ---- the duty of a queue: start a worker ---- */
