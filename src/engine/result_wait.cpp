@@ -84,6 +84,10 @@ end_result_wait(int32 *queue_id)
 {
 	JobEnd end;
 	ResultWait *wait = mine();
+	*queue_id = 0;
+	/* The abort of a subtransaction during the wait has ended the wait. */
+	if (!waiting_for_result)
+		return JobEnd::kUnknown;
 	with_lwlock(shared->results_lock, LW_EXCLUSIVE, [&] {
 		end = wait->end;
 		*queue_id = wait->queue_id;

@@ -226,6 +226,8 @@ sub handle_as
 	my $run_as = $role eq 'mallory' ? $role : 'worker';
 	my $id = as($role, $db, qq{SELECT pgq_set_handler('$q', 'tame.handle'::pg_catalog.regproc, run_as => '$run_as'); SELECT pgq_enqueue('$q', '"handled"', priority => 9)}, path => 'public,pg_catalog');
 	$id =~ s/^\n//;
+	# Code of the owner that runs while the call waits, and whose subtransactions abort, does not disturb the wait.
+	state_of($db, "state FROM pgq_result($id, '60 s')", $reader);
 	until_true($db, "count(*) OPERATOR(pg_catalog.=) 0 FROM pgq_result($id)", $reader);
 	as($role, $db, "SELECT pgq_pause_handler('$q'); SELECT pgq_resume_handler('$q'); SELECT pgq_drop_handler('$q')", path => 'public,pg_catalog');
 	return;
