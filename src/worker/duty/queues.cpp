@@ -10,6 +10,7 @@
 #include "engine/invalidate.h"
 #include "engine/named/lock_ends.h"
 #include "schedules/cron_schedule.h"
+#include "txn/effects.h"
 #include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
@@ -96,6 +97,10 @@ attach_queues(SchedulerState &scheduler)
 				if (restore_triggers(t.timetable))
 					find_makers();
 			});
+		/* While the trigger was muted, workers may have missed changes. */
+		if (OidIsValid(t.queue_handler) && has_half_muted_trigger(t.queue_handler) &&
+			restore_triggers(t.queue_handler))
+			note_changed_definitions();
 		keep_token_key(t);
 	});
 	if (anew)
