@@ -202,7 +202,11 @@ watch_handlers(SchedulerState &scheduler)
 		state.not_before = 0;
 	}
 	if (changed && read)
+	{
 		(void) wake_handler_workers();
+		/* The next pass over the queues starts workers for jobs that wait already. */
+		SetLatch(MyLatch);
+	}
 	return monotonic_now() + kHousekeeping;
 }
 
