@@ -163,6 +163,11 @@ SELECT * FROM pgq_ext.handler ORDER BY queue;
 ROLLBACK;
 SELECT count(*) FROM pgq_ext.queue_handler;
 
+BEGIN;
+SET LOCAL ROLE regress_pgq_caller;
+SELECT answer($$'q', 'quiet'::regproc, run_as => 99999999$$);
+ROLLBACK;
+
 -- To change a handler: the right admin on the queue, or SET ROLE to run_as.
 SELECT pgq_set_handler('q', 'quiet'::regproc, run_as => 'regress_pgq_runner'), pgq_pause_handler('q');
 CREATE FUNCTION changed() RETURNS SETOF text LANGUAGE sql AS $$

@@ -66,11 +66,11 @@ fault_of_shape(const FormData_pg_proc *form, bool *takes_array)
 							   "pgq_ext.claimed_job that returns jsonb or void, or of type "
 							   "pgq_ext.claimed_job[] that returns void.";
 	if (form->prokind != PROKIND_FUNCTION || form->proretset)
-		return fault(ERRCODE_INVALID_FUNCTION_DEFINITION, hint, "a %s cannot be a handler",
-					 form->prokind == PROKIND_PROCEDURE	  ? "procedure"
-					 : form->prokind == PROKIND_AGGREGATE ? "aggregate"
-					 : form->proretset					  ? "function that returns a set"
-														  : "window function");
+		return fault(ERRCODE_INVALID_FUNCTION_DEFINITION, hint, "%s cannot be a handler",
+					 form->prokind == PROKIND_PROCEDURE	  ? "a procedure"
+					 : form->prokind == PROKIND_AGGREGATE ? "an aggregate"
+					 : form->proretset					  ? "a function that returns a set"
+														  : "a window function");
 	Oid argument = form->pronargs == 1 ? form->proargtypes.values[0] : InvalidOid;
 	*takes_array = OidIsValid(argument) && argument == type_of_jobs(true);
 	bool takes_one = OidIsValid(argument) && argument == type_of_jobs(false);
@@ -256,6 +256,9 @@ fault_of(HandlerRow *row, const char *queue, int64 here, bool *row_changed)
 Fault
 fault_of_setter(const HandlerRow &row, const char *queue)
 {
+	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(row.run_as)))
+		return fault(ERRCODE_UNDEFINED_OBJECT, nullptr, "role with OID %u does not exist",
+					 row.run_as);
 	if (!may_set_role(GetUserId(), row.run_as))
 		return fault(ERRCODE_INSUFFICIENT_PRIVILEGE, "Use a role to which you can SET ROLE.",
 					 "permission denied to run a handler as role \"%s\"",
