@@ -6,6 +6,7 @@
 #include "api/result_rows.h"
 #include "api/trigger_data.h"
 #include "catalog/reader.h"
+#include "catalog/rights.h"
 #include "engine/handler_slot.h"
 #include "engine/hold.h"
 #include "handlers/handler_admin.h"

@@ -4,6 +4,7 @@
 #include "engine/hold.h"
 #include "handlers/check.h"
 #include "pg/clip.h"
+#include "txn/effects.h"
 #include "worker/call_timer.h"
 #include "worker/runner.h"
 #include "worker/worker.h"
