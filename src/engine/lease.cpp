@@ -72,6 +72,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint, bool of_reserve)
 	entry->uses = 0;
 	entry->ending = false;
 	entry->told = false;
+	entry->unbegun = false;
 	entry->session_bound = false;
 	entry->doomed = false;
 	entry->rows_gone = {};

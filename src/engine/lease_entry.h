@@ -154,6 +154,8 @@ struct Lease
 	int32 uses;	 /* number of uses by `user` */
 	bool ending; /* the user ends the lease at its commit */
 	bool told;	 /* the worker was told that its lease is revoked */
+	/* the worker has given the job back before it began; if the revocation is undone, it goes back */
+	bool unbegun;
 	bool doomed; /* becomes LOST, for the reason in `loss`, when its last use ends */
 	/*
 	 * For CLAIMED: the second in which the row becomes due; PG_INT64_MIN: the row is not delayed. A

@@ -129,7 +129,7 @@ claim_handled(const HandlerRow &handler, int most, HandledJobs *jobs)
 	jobs->jobs =
 		static_cast<HandledJob *>(MemoryContextAllocHuge(jobs->memory, most * sizeof(HandledJob)));
 	jobs->lease_time = lease_time_for(ref, handler);
-	jobs->claimed_at = monotonic_now();
+	jobs->extended_at = monotonic_now();
 	ClaimOptions options{.max_jobs = most,
 						 .wait = 0,
 						 .lease_time = jobs->lease_time,
@@ -160,16 +160,19 @@ composite_of(TupleDesc desc, const HandledJob &job)
 	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
 }
 
-/* Look the row type up anew: ALTER EXTENSION UPDATE adds attributes. */
+/*
+ * Return the row type that the function takes. The checks have compared it with that of the
+ * extension. Look it up anew for each call: ALTER EXTENSION UPDATE adds attributes.
+ */
 static TupleDesc
-claimed_job_type()
+claimed_job_type(const HandlerRow &handler)
 {
-	Oid type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, PointerGetDatum("claimed_job"),
-							   ObjectIdGetDatum(get_namespace_oid("pgq_ext", false)));
-	if (!OidIsValid(type))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-						errmsg("type pgq_ext.claimed_job does not exist")));
-	TupleDesc desc = lookup_rowtype_tupdesc_copy(type, -1);
+	Oid *arguments;
+	int n;
+	(void) get_func_signature(handler.function, &arguments, &n);
+	Oid type = n == 1 ? arguments[0] : InvalidOid;
+	TupleDesc desc =
+		lookup_rowtype_tupdesc_copy(handler.takes_array ? get_element_type(type) : type, -1);
 	check_row_type(desc, "claimed_job", claimed_columns, kClaimedColumns);
 	return desc;
 }
@@ -214,7 +217,7 @@ run_function(const HandlerRow &handler, const HandledJob *first, int n, Datum *r
 	Oid user;
 	int context;
 	GetUserIdAndSecContext(&user, &context);
-	TupleDesc desc = claimed_job_type();
+	TupleDesc desc = claimed_job_type(handler);
 	if (handler.takes_array)
 		(void) call_function(handler, array_of(desc, first, n), &no_result[0]);
 	for (int i = 0; i < n; i++)

@@ -43,10 +43,17 @@ void add_claim_effect(const QueueRef &ref, Lease *lease);
 
 /*
  * Give a job back that this process has claimed, in a transaction that has ended, and has not begun
- * to work on: without counting the attempt. No effect if the lease has ended or is used by a
- * transaction. Needs no transaction; cannot fail.
+ * to work on: without counting the attempt. If an open transaction cancels the job, it goes back
+ * when that is rolled back. No effect if the lease has ended. Needs no transaction; cannot fail.
  */
 void give_back_unbegun(const QueueRef &ref, Lease *lease, uint64 serial);
+
+/*
+ * Return whether an open transaction cancels the job. Then the worker has been told, and leaves the
+ * lease to that transaction: if it is rolled back, the lease is lost. Needs no transaction; cannot
+ * fail.
+ */
+bool leave_to_cancel(const QueueRef &ref, Lease *lease, uint64 serial);
 
 /*
  * Remove the newest n lease effects. The caller has already parked, dropped or given back their

@@ -68,14 +68,24 @@ lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
 	hold.doom(lease, Loss::kUndone, monotonic);
 }
 
+/* Put back a job on which its worker has not begun to work, without counting the attempt. */
+static void
+put_back_unbegun(Lease *lease, int64 monotonic, QueueHold &hold)
+{
+	count_end(lease, LeaseEnd::kUncounted, false, monotonic, hold);
+	hold.give_back(lease);
+}
+
 /*
  * Undo a revocation. If the worker was told that its lease is revoked, the worker may have stopped,
- * and would never end the lease. So doom the lease.
+ * and would never end the lease. So doom the lease, or put the job back if the worker has not begun.
  */
 void
 undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
 {
 	lease->revoked--;
+	if (lease->unbegun && lease->revoked == 0 && lease->pins == 0 && !lease->doomed)
+		return put_back_unbegun(lease, monotonic, hold);
 	if (lease->told && lease->state == LeaseState::kClaimed && !lease->doomed)
 		hold.doom(lease, Loss::kUndoneCancel, monotonic);
 }
@@ -100,11 +110,26 @@ give_back_unbegun(const QueueRef &ref, Lease *lease, uint64 serial)
 {
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		if (serial_of(lease) != serial || lease->state != LeaseState::kClaimed || lease->doomed ||
-			lease->pins > 0 || lease->prepared.any())
+			lease->prepared.any())
 			return;
-		count_end(lease, LeaseEnd::kUncounted, false, monotonic_now(), hold);
-		hold.give_back(lease);
+		if (lease->pins > 0)
+			lease->unbegun = lease->told = lease->revoked > 0;
+		else
+			put_back_unbegun(lease, monotonic_now(), hold);
 	});
+}
+
+bool
+leave_to_cancel(const QueueRef &ref, Lease *lease, uint64 serial)
+{
+	bool cancelled = false;
+	(void) change_queue(ref, [&](QueueHold &) {
+		cancelled = serial_of(lease) == serial && lease->state == LeaseState::kClaimed &&
+					lease->revoked > 0;
+		if (cancelled)
+			lease->told = true;
+	});
+	return cancelled;
 }
 
 /* ---- rows that SQL statements delete or move ---- */

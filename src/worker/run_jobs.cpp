@@ -5,23 +5,13 @@
 #include "handlers/check.h"
 #include "pg/clip.h"
 #include "txn/effects.h"
-#include "worker/call_timer.h"
+#include "worker/call_error.h"
 #include "worker/runner.h"
 #include "worker/worker.h"
 
 namespace pgq {
 
 namespace {
-
-/* Why a call has failed. */
-struct CallError
-{
-	int sqlstate;
-	bool stale; /* a lease was not current any more: nobody's fault */
-	Interrupted interrupted;
-	const char *message;
-	const char *text; /* for last_error of the job: message, SQLSTATE and context */
-};
 
 /* The jobs of a claim while they run, and how they are called. */
 struct Calls
@@ -33,53 +23,6 @@ struct Calls
 };
 
 } // namespace
-
-/* ---- errors ---- */
-
-static const char *
-text_of(const ErrorData *error)
-{
-	StringInfoData text;
-	initStringInfo(&text);
-	appendStringInfo(&text, "%s (SQLSTATE %s)", error->message != nullptr ? error->message : "",
-					 unpack_sql_state(error->sqlerrcode));
-	if (error->detail != nullptr)
-		appendStringInfo(&text, "\nDETAIL:  %s", error->detail);
-	if (error->context != nullptr)
-		appendStringInfo(&text, "\nCONTEXT:  %s", error->context);
-	return text.data;
-}
-
-/* Keep the error that was caught, and abort the transaction. */
-static CallError
-take_error(const Calls &calls)
-{
-	CallError result{};
-	MemoryContextSwitchTo(calls.jobs->memory);
-	ErrorData *error = CopyErrorData();
-	FlushErrorState();
-	result.interrupted = end_watching();
-	AbortOutOfAnyTransaction();
-	MemoryContextSwitchTo(calls.jobs->memory);
-	if (result.interrupted == Interrupted::kTimeout && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-		error->message = psprintf("the call took longer than its timeout (%lld ms)",
-								  static_cast<long long>(calls.timeout / 1000));
-	result.sqlstate = error->sqlerrcode;
-	result.message = error->message != nullptr ? error->message : "";
-	result.text = text_of(error);
-	return result;
-}
-
-/* Return whether the error says that the server lacks something, whatever the handler does. */
-static bool
-is_servers_fault(int sqlstate)
-{
-	int category = ERRCODE_TO_CATEGORY(sqlstate);
-	return category == ERRCODE_TO_CATEGORY(ERRCODE_INSUFFICIENT_RESOURCES) ||
-		   category == ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR) ||
-		   sqlstate == ERRCODE_ADMIN_SHUTDOWN || sqlstate == ERRCODE_CRASH_SHUTDOWN ||
-		   sqlstate == ERRCODE_CANNOT_CONNECT_NOW;
-}
 
 /* ---- a call ---- */
 
@@ -127,6 +70,13 @@ try_call(const Calls &calls, HandledJob *first, int n, CallError *error)
 	begin_handler_call({MyDatabaseId, first->ref.queue_id, n == 1 ? first->job_id : 0},
 					   n == 1 ? first->token : 0);
 	begin_watching(calls.timeout);
+	/* A cancel that came before begin_handler_call() has not found the call. */
+	if (n == 1 && leave_to_cancel(first->ref, first->lease, first->serial))
+	{
+		(void) end_watching();
+		error->interrupted = Interrupted::kCancelled;
+		return false;
+	}
 	PG_TRY();
 	{
 		call_handler(calls.handler, first, n, &calls.jobs->stale);
@@ -134,7 +84,7 @@ try_call(const Calls &calls, HandledJob *first, int n, CallError *error)
 	}
 	PG_CATCH();
 	{
-		*error = take_error(calls);
+		*error = take_error(calls.jobs->memory, calls.timeout);
 		error->stale = calls.jobs->stale;
 	}
 	PG_END_TRY();
@@ -147,15 +97,16 @@ try_call(const Calls &calls, HandledJob *first, int n, CallError *error)
 }
 
 /*
- * Run T3. The watch ends a wait for a lock if the server stops. last: log an error. Returns whether
- * the transaction has committed.
+ * Run T3. The watch ends a wait, for example for a transaction that has locked the row, after 10 s
+ * or when the server stops. last: log an error. Returns whether the transaction has committed.
  */
 template <typename Body>
 static bool
 try_to_end(const Calls &calls, bool last, Body body)
 {
+	static constexpr int64 kLongest = 10 * USECS_PER_SEC;
 	volatile bool done = false;
-	begin_watching(USECS_PER_DAY);
+	begin_watching(kLongest);
 	PG_TRY();
 	{
 		body();
@@ -247,16 +198,20 @@ give_back_for_server(const Calls &calls, HandledJob *job, const CallError &error
 static void
 end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
 {
+	/*
+	 * A session cancels the job, or has cancelled it. T3 would wait for that session. If the cancel
+	 * is undone, the lease is lost (Lease::told), and the scheduler counts the attempt.
+	 */
+	if (error.interrupted == Interrupted::kCancelled ||
+		leave_to_cancel(job->ref, job->lease, job->serial))
+	{
+		job->ended = true;
+		return;
+	}
 	if (must_stop())
 	{
 		end_attempt(calls, job, [&] { release_handled(job, 1, 0); });
 		proc_exit(0);
-	}
-	/* If the cancel was undone, the lease is lost (Lease::told), and the scheduler counts. */
-	if (error.interrupted == Interrupted::kCancelled)
-	{
-		job->ended = true;
-		return;
 	}
 	/* Without the right to claim, the ack says that the lease is not current, so ask this first. */
 	if (!is_servers_fault(error.sqlstate) && !is_handler_sound(calls))
@@ -277,11 +232,20 @@ end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
 	end_attempt(calls, job, [&] { fail_handled(*job, error.text); });
 }
 
-static bool
-is_conflict(const CallError &error)
+/*
+ * Extend the leases of the jobs from `first` on, unless that was done less than 15 s ago. A lease is
+ * at least 30 s longer than a call may take (lease_time_for()), so it outlives the next call.
+ */
+static void
+extend_if_old(const Calls &calls, HandledJob *first)
 {
-	return !error.stale && (error.sqlstate == ERRCODE_T_R_SERIALIZATION_FAILURE ||
-							error.sqlstate == ERRCODE_T_R_DEADLOCK_DETECTED);
+	static constexpr int64 kOld = 15 * USECS_PER_SEC;
+	HandledJobs *jobs = calls.jobs;
+	int64 now = monotonic_now();
+	if (now - jobs->extended_at < kOld)
+		return;
+	extend_handled(first, static_cast<int>(jobs->jobs + jobs->n - first), jobs->lease_time);
+	jobs->extended_at = now;
 }
 
 /*
@@ -295,6 +259,7 @@ run_one(const Calls &calls, HandledJob *job)
 	CallError error{};
 	for (int conflicts = 0;; conflicts++)
 	{
+		extend_if_old(calls, job);
 		if (try_call(calls, job, 1, &error))
 			return count_call(calls, job, 1, nullptr);
 		if (!is_conflict(error) || conflicts == kMostConflicts || must_stop())
@@ -354,7 +319,6 @@ run_one_by_one(const Calls &calls)
 {
 	static constexpr int64 kLong = USECS_PER_SEC;
 	HandledJobs *jobs = calls.jobs;
-	int64 extended = jobs->claimed_at;
 	for (int i = 0; i < jobs->n; i++)
 		jobs->jobs[i].begun = false;
 	if (must_not_call(jobs->jobs->ref) || !is_handler_sound(calls))
@@ -366,15 +330,13 @@ run_one_by_one(const Calls &calls)
 		/* The exit gives the rest back. */
 		if (must_stop())
 			proc_exit(0);
-		if (begin - extended > jobs->lease_time / 4)
-		{
-			extend_handled(job, jobs->n - i, jobs->lease_time);
-			extended = begin;
-		}
-		if (!is_still_handled(*job))
-			job->ended = true;
-		else
+		if (is_still_handled(*job))
 			run_one(calls, job);
+		else
+		{
+			give_back_unbegun(job->ref, job->lease, job->serial);
+			job->ended = true;
+		}
 		if (monotonic_now() - begin > kLong || others_wait(job->ref) || must_not_call(job->ref))
 			return give_back_rest(job + 1, jobs->n - i - 1);
 	}

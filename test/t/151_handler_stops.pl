@@ -117,6 +117,47 @@ my $long = q{timeout => '1 day', idle => '1 day'};
 		WHERE queue = 'race' AND COALESCE(n, 0) <> CASE outcome WHEN 'acked' THEN 1 ELSE 0 END}), '0', '... those that were acknowledged have done their work once, the others nothing');
 }
 
+# A session that cancels a job, and stays open, holds up no worker.
+{
+	sql('CREATE SEQUENCE calls_open; GRANT ALL ON SEQUENCE calls_open TO worker');
+	queue('open', q{BEGIN
+		INSERT INTO effect VALUES (job.job_id, job.attempt);
+		IF job.payload ? 'bad' THEN
+			CASE nextval('calls_open') WHEN 1 THEN RAISE 'bad'; WHEN 2 THEN PERFORM pg_sleep(3600); ELSE NULL; END CASE;
+		END IF; END}, handler => $long . ', batch => 10');
+	my $asleep = sub { my $pid = worker_of($node, 'open'); wait_for($node, "wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = $pid"); return $pid };
+	my $cancel = session($node);
+
+	sql(q{SELECT setval('calls_open', 2, false)});
+	my $bad = job('open', '{"bad": 1}');
+	my $pid = $asleep->();
+	ask($cancel, "BEGIN; SELECT pgq_cancel($bad)");
+	sql("SELECT pg_cancel_backend($pid)");
+	is(end(job('open')), 'acked||', 'a call fails while a cancel of its job is open: the next job runs');
+	ask($cancel, 'ROLLBACK');
+	is(end($bad), 'acked||', '... the cancel is undone: the job runs again');
+	is(attempts($bad), 'lost acked', '... and has lost an attempt');
+
+	sql(q{SELECT setval('calls_open', 1, false), pgq_pause_handler('open')});
+	wait_for($node, q{state = 'paused' FROM pgq_ext.handler WHERE queue = 'open'});
+	$bad = job('open', '{"bad": 1}');
+	my $other = job('open');
+	sql(q{SELECT pgq_resume_handler('open')});
+	$pid = $asleep->();
+	ask($cancel, "BEGIN; SELECT pgq_cancel($other)");
+	sql(q{SELECT pgq_pause_handler('open')});
+	wait_for($node, q{state = 'paused' FROM pgq_ext.handler WHERE queue = 'open'});
+	sql("SELECT pg_cancel_backend($pid)");
+	wait_for($node, "attempts = 1 FROM pgq_ext.job WHERE job_id = $bad");
+	ask($cancel, 'ROLLBACK');
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.lease WHERE queue = 'open'});
+	sql(q{SELECT pgq_resume_handler('open')});
+	is(end($other), 'acked||', 'a job is given back while a cancel is open: undone, it runs');
+	is(attempts($other), 'acked', '... in its first attempt');
+	is(end($bad), 'acked||', '... and so does the one that has failed');
+	end_session($cancel);
+}
+
 # ---- the end of the worker, and of the server ----
 
 # Handlers that do not end when they are called for the first time, or for a bad job.
