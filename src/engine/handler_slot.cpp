@@ -148,15 +148,17 @@ return_handler_slot(const HandlerOrder &order)
 }
 
 bool
-drop_unbegun_slot(int64 longer_than, QueueRef *first)
+drop_unbegun_slot(bool all_own, QueueRef *first)
 {
+	static constexpr int64 kBeginsWithin = 10 * USECS_PER_SEC;
 	return with_slots([&] {
 		int64 now = monotonic_now();
 		for (int i = 0; i < max_handler_workers; i++)
 		{
 			HandlerSlot &slot = shared->handlers->slots[i];
-			if (slot.state != HandlerSlot::kStarting || slot.database != MyDatabaseId ||
-				now - slot.began < longer_than)
+			bool dropped =
+				now - slot.began > kBeginsWithin || (all_own && slot.database == MyDatabaseId);
+			if (slot.state != HandlerSlot::kStarting || !dropped)
 				continue;
 			*first = slot.first;
 			slot.state = HandlerSlot::kFree;
@@ -245,6 +247,8 @@ end_handler_worker()
 	if (my_slot == nullptr)
 		return;
 	end_handler_call();
+	/* As soon as the slot is free, another scheduler may use it. */
+	Oid mine = my_slot->database;
 	with_slots([&] {
 		my_slot->state = HandlerSlot::kFree;
 		waiting = tickets().any_waits(monotonic_now());
@@ -252,7 +256,7 @@ end_handler_worker()
 	for (int i = 0; i < shared->max_databases; i++)
 	{
 		const Database &database = shared->databases[i];
-		if (database.state == SlotState::kUsed && (waiting || database.oid == my_slot->database))
+		if (database.state == SlotState::kUsed && (waiting || database.oid == mine))
 			wake_scheduler(&database);
 	}
 	my_slot = nullptr;

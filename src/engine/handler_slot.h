@@ -101,11 +101,11 @@ bool take_handler_slot(Oid role, const QueueRef &first, HandlerOrder *order);
 void return_handler_slot(const HandlerOrder &order);
 
 /*
- * Give back the slots of this database whose workers have not begun `longer_than` microseconds
- * after their start. Returns true if there were any, and stores the first one's queue; call it
- * again.
+ * Give back a slot whose worker has not begun 10 s after its start, in whatever database, since that
+ * may have been dropped meanwhile. all_own: also one of this database that was started later.
+ * Returns true if there was one, and stores the queue for which it was started; call it again.
  */
-bool drop_unbegun_slot(int64 longer_than, QueueRef *first);
+bool drop_unbegun_slot(bool all_own, QueueRef *first);
 
 /* Return how many workers the role has in this database, and how many of them wait for jobs. */
 struct RoleWorkers

@@ -29,7 +29,7 @@ struct HandlerSetup
 	Oid run_as;
 	int32 workers;
 	TimestampTz set_at; /* when the handler was last set or resumed */
-	char reason[160];	/* why the handler is suspended, for views */
+	char reason[256];	/* why the handler is suspended, for views */
 
 	bool operator==(const HandlerSetup &other) const
 	{

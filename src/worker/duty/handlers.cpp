@@ -161,19 +161,24 @@ settle_crashes()
 
 /* ---- the duty of the database ---- */
 
-/* Give back the place of a worker that was registered and has not begun. */
+/*
+ * Give back slots and places of workers that were registered and have not begun. first_run: no
+ * worker of this database is waited for, since an earlier scheduler has started it.
+ */
 static void
-drop_unbegun(int64 longer_than)
+drop_unbegun(bool first_run)
 {
 	QueueRef first;
-	while (drop_unbegun_slot(longer_than, &first))
-		(void) change_queue(first, [](QueueHold &hold) { hold->handler.places--; });
+	while (drop_unbegun_slot(first_run, &first))
+		(void) change_queue(first, [](QueueHold &hold) {
+			hold->handler.places--;
+			hold.care_for_rest();
+		});
 }
 
 int64
 watch_handlers(SchedulerState &scheduler)
 {
-	static constexpr int64 kBeginsWithin = 10 * USECS_PER_SEC;
 	auto &state = scheduler.handlers;
 	uint32 changes = value_of(scheduler.database->definition_changes);
 	bool read = false;
@@ -183,7 +188,7 @@ watch_handlers(SchedulerState &scheduler)
 	if (max_handler_workers == 0)
 		return INT64_MAX;
 	/* The workers of a scheduler that has ended may not have begun; nobody else gives them up. */
-	drop_unbegun(first ? 0 : kBeginsWithin);
+	drop_unbegun(first);
 	if (state.known && state.changes == changes && state.n == 0)
 		return monotonic_now() + kHousekeeping;
 	bool changed = first || state.changes != changes;
@@ -241,8 +246,8 @@ complain_of_workers()
 }
 
 /*
- * Return whether so many background workers are free that a new database can still get its
- * scheduler.
+ * Register a worker, unless a database waits for a background worker for its scheduler. Otherwise
+ * give the slot back.
  */
 static bool
 start_worker_process(HandlerOrder *order)
@@ -256,7 +261,6 @@ start_worker_process(HandlerOrder *order)
 		return true;
 	}
 	return_handler_slot(*order);
-	complain_of_workers();
 	return false;
 }
 
@@ -288,7 +292,9 @@ start_handler_worker(const QueueRef &ref, const QueuePass &)
 	});
 	if (!placed)
 		return INT64_MAX;
-	bool started = take_handler_slot(role, ref, &order) && start_worker_process(&order);
+	/* A log message can end this process by SIGTERM, so it comes when the place is given back. */
+	bool has_slot = take_handler_slot(role, ref, &order);
+	bool started = has_slot && start_worker_process(&order);
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		hold->handler.wants_slot = !started;
 		if (!started)
@@ -297,6 +303,8 @@ start_handler_worker(const QueueRef &ref, const QueuePass &)
 	/* An idle worker may have looked at the queue while the place was taken. */
 	if (!started)
 		(void) wake_handler_workers();
+	if (has_slot && !started)
+		complain_of_workers();
 	return started ? INT64_MAX : monotonic_now() + kHousekeeping;
 }
 
