@@ -26,7 +26,8 @@ fault(int code, const char *hint, const char *format, ...)
 {
 	Fault result{};
 	result.code = code;
-	result.hint = hint;
+	if (hint != nullptr)
+		strlcpy(result.hint, hint, sizeof(result.hint));
 	va_list arguments;
 	va_start(arguments, format);
 	(void) vsnprintf(result.message, sizeof(result.message), format, arguments);
@@ -34,11 +35,32 @@ fault(int code, const char *hint, const char *format, ...)
 	return result;
 }
 
+static Fault with_hint(Fault fault, const char *format, ...) pg_attribute_printf(2, 3);
+
+static Fault
+with_hint(Fault fault, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	(void) vsnprintf(fault.hint, sizeof(fault.hint), format, arguments);
+	va_end(arguments);
+	return fault;
+}
+
+/* quoted: the function as in SQL */
+static Fault
+no_execute(const char *role, const char *function, const char *quoted)
+{
+	return with_hint(fault(ERRCODE_INSUFFICIENT_PRIVILEGE, nullptr,
+						   "permission denied for function %s: role \"%s\"", function, role),
+					 "GRANT EXECUTE ON FUNCTION %s TO %s.", quoted, quote_identifier(role));
+}
+
 void
 raise_fault(const Fault &fault)
 {
 	ereport(ERROR, (errcode(fault.code), errmsg_internal("%s", fault.message),
-					fault.hint != nullptr ? errhint("%s", fault.hint) : 0));
+					fault.hint[0] != '\0' ? errhint("%s", fault.hint) : 0));
 }
 
 /* ---- the function ---- */
@@ -55,6 +77,8 @@ type_of_jobs(bool array)
 {
 	Oid type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, PointerGetDatum("claimed_job"),
 							   ObjectIdGetDatum(get_namespace_oid("pgq_ext", true)));
+	if (!is_member(TypeRelationId, type))
+		return InvalidOid;
 	return array ? get_array_type(type) : type;
 }
 
@@ -173,12 +197,15 @@ fault_of_role(const HandlerRow &row)
 	ReleaseSysCache(tuple);
 	const char *role = GetUserNameFromId(row.run_as, true);
 	if (!can_login)
-		return fault(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-					 "Workers log in as this role: ALTER ROLE ... LOGIN.",
-					 "role \"%s\" may not log in", role);
+		return with_hint(fault(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, nullptr,
+							   "role \"%s\" may not log in", role),
+						 "Workers log in as this role: ALTER ROLE %s LOGIN.",
+						 quote_identifier(role));
 	if (!has_connect(row.run_as))
-		return fault(ERRCODE_INSUFFICIENT_PRIVILEGE, "GRANT CONNECT ON DATABASE ... TO ....",
-					 "role \"%s\" may not connect to this database", role);
+		return with_hint(fault(ERRCODE_INSUFFICIENT_PRIVILEGE, nullptr,
+							   "role \"%s\" may not connect to this database", role),
+						 "GRANT CONNECT ON DATABASE %s TO %s.",
+						 quote_identifier(get_database_name(MyDatabaseId)), quote_identifier(role));
 	if (superuser_arg(row.run_as) && !(superuser_handlers && row.superuser))
 		return fault(ERRCODE_INSUFFICIENT_PRIVILEGE,
 					 "Use a role that is not a superuser. Otherwise set "
@@ -214,17 +241,16 @@ fault_of_rights(const HandlerRow &row, Oid role, const char *queue)
 	const char *name = GetUserNameFromId(role, true);
 	for (const char *function : {"pgq_claim", "pgq_ack"})
 		if (!has_execute(function_of_extension(function), role))
-			return fault(ERRCODE_INSUFFICIENT_PRIVILEGE, "GRANT EXECUTE ON FUNCTION ... TO ....",
-						 "permission denied for function %s: role \"%s\"", function, name);
+			return no_execute(name, function, function);
 	if (!may_of(role, Permission::kClaim, row.queue_id))
 		return fault(ERRCODE_INSUFFICIENT_PRIVILEGE,
 					 "A role with the right \"admin\" on the queue can grant the right \"claim\" "
 					 "with pgq_grant.",
 					 "permission denied for queue \"%s\": role \"%s\"", queue, name);
 	if (!has_execute(row.function, role))
-		return fault(ERRCODE_INSUFFICIENT_PRIVILEGE, "GRANT EXECUTE ON FUNCTION ... TO ....",
-					 "permission denied for function %s: role \"%s\"", NameStr(row.function_name),
-					 name);
+		return no_execute(
+			name, NameStr(row.function_name),
+			quote_qualified_identifier(NameStr(row.schema_name), NameStr(row.function_name)));
 	return {};
 }
 

@@ -12,8 +12,9 @@ namespace pgq {
 struct Fault
 {
 	int code; /* SQLSTATE; 0: nothing */
-	char message[160];
-	const char *hint; /* NULL: none */
+	/* long enough for the longest text with two names, so that no character is cut */
+	char message[256];
+	char hint[256]; /* empty: none */
 
 	bool any() const { return code != 0; }
 };
