@@ -11,7 +11,7 @@
  * further events, and checks that every job that can run is run in time, that no process stays awake
  * for nothing, and that at the end nothing is left behind.
  *
- * A fault takes a rule away; README.md of this folder lists the rules. The clock stands still until
+ * A fault takes a rule away; src/worker/README.md lists the rules. The clock stands still until
  * an action lets it pass to the next time for which a process waits.
  */
 #pragma once
@@ -65,7 +65,7 @@ enum class Fault : uint8_t
 	kDefinitionTellsNobody, /* the scheduler stores a definition and sleeps */
 	kUnreadIsRead,			/* a change of definitions is forgotten if the table was locked */
 	kLockedIsUrgent,		/* the scheduler tries again at once while tables are locked */
-	kCallsOnAfterPause,		/* a worker asks before the first of several calls only */
+	kCallsOnAfterPause,		/* a worker does not ask between two calls */
 	kNeverAsks,				/* a worker does not ask between claim and call */
 	kTicketForEver,			/* the ticket of a scheduler that has ended stays valid */
 	kTicketOutlivesNeed,	/* a ticket stays valid when its role does not want a slot any more */
@@ -159,7 +159,8 @@ struct QueueState
 	int64_t due[2]; /* of delayed jobs; kNever: none */
 	/* The committed definition. */
 	bool paused, broken;
-	int64_t stopped_at; /* number of the event that has paused the handler or broken it; 0: runs */
+	int stopped_at; /* number of the event that has paused the handler or broken it; 0: it runs */
+	int stored_at;	/* number of the event after which the scheduler has stored that; 0: it runs */
 };
 
 struct Slot
@@ -247,9 +248,8 @@ struct WorkerState
 	Order order;
 	bool has_place, is_idle, had_job, woken, claimable, in_call, waiting;
 	int8_t place, i, jobs, job_queue, fruitless, list, n_order,
-		home;				   /* list: a bit for each queue */
-	int8_t turn[kMaxQueues];   /* queues of the list, the one served longest ago first */
-	int8_t served[kMaxQueues]; /* all queues in the order in which they were served */
+		home;				 /* list: a bit for each queue */
+	int8_t turn[kMaxQueues]; /* queues of the list, the one served longest ago first */
 	int changes;
 	int64_t began, idle_since, alarm;
 	int64_t until; /* kNap and kCall: the end */
@@ -287,6 +287,7 @@ struct State
 	ClientState clients[kMaxClients];
 	Entry entries[kProcesses][kMaxQueues];
 	bool latch[kProcesses];
+	int8_t served[kMaxQueues];	/* all queues, the one served longest ago first */
 	int changes[kMaxDatabases]; /* Database::definition_changes */
 	int8_t locked[kMaxDatabases];
 	int8_t jobs, timed, taken, fails, deaths, scheduler_deaths, refusals, alterations, locks, drops,
@@ -302,7 +303,11 @@ public:
 		s = State{};
 		s.now = 1000 * kSecond;
 		for (int q = 0; q < queues(); q++)
-			s.queues[q].line.watcher = kNobody, s.queues[q].due[0] = s.queues[q].due[1] = kNever;
+		{
+			s.queues[q].line.watcher = kNobody;
+			s.queues[q].due[0] = s.queues[q].due[1] = kNever;
+			s.served[q] = static_cast<int8_t>(q);
+		}
 		for (int d = 0; d < kMaxDatabases; d++)
 		{
 			s.changes[d] = 1;
@@ -566,7 +571,7 @@ private:
 	void next_turn(WorkerState &me);
 	void try_queue(WorkerState &me);
 	void refresh(WorkerState &me);
-	void note_served(WorkerState &me, int q);
+	void note_served(int q);
 	bool is_of_role(const WorkerState &me, int q) const
 	{
 		return database_of(q) == me.order.database && p.queues[q].role == me.order.role;
@@ -755,6 +760,7 @@ World::step_duty(SchedulerState &me, int d)
 				if (pace.workers != workers)
 				{
 					pace.restart(workers);
+					s.queues[me.i].stored_at = workers == 0 ? ++s.event : 0;
 					me.stored = true;
 				}
 				me.i++;
@@ -901,9 +907,9 @@ World::refresh(WorkerState &me)
 }
 
 inline void
-World::note_served(WorkerState &me, int q)
+World::note_served(int q)
 {
-	int8_t *end = std::remove(me.served, me.served + queues(), static_cast<int8_t>(q));
+	int8_t *end = std::remove(s.served, s.served + queues(), static_cast<int8_t>(q));
 	*end = static_cast<int8_t>(q);
 }
 
@@ -913,8 +919,8 @@ World::begin_turn(WorkerState &me)
 {
 	me.n_order = 0;
 	for (int i = 0; i < queues(); i++)
-		if (me.list & 1 << me.served[i])
-			me.turn[me.n_order++] = me.served[i];
+		if (me.list & 1 << s.served[i])
+			me.turn[me.n_order++] = s.served[i];
 	me.i = -1;
 	next_turn(me);
 }
@@ -963,8 +969,6 @@ World::step_worker(int w, bool fails)
 			if (is(Fault::kCountedWhenItRuns))
 				s.queues[me.place].pace.places++;
 			me.began = me.idle_since = s.now;
-			for (int q = 0; q < queues(); q++)
-				me.served[q] = static_cast<int8_t>(q);
 			s.latch[process] = false;
 			me.step = WorkerState::kConnect;
 			return true;
@@ -1021,6 +1025,7 @@ World::step_worker(int w, bool fails)
 			{
 				me.has_place = true;
 				me.place = static_cast<int8_t>(q);
+				note_served(q);
 				me.step = WorkerState::kClaim;
 			}
 			else if (me.has_place)
@@ -1070,9 +1075,17 @@ World::step_worker(int w, bool fails)
 			me.step = WorkerState::kAsk;
 			return true;
 		case WorkerState::kAsk: /* run_claimed(), and between two calls */
-			if (!is(Fault::kNeverAsks) && !(is(Fault::kCallsOnAfterPause) && me.in_call))
+		{
+			QueueState &queue = s.queues[me.job_queue];
+			bool stopped = false;
+			if (me.in_call)
+				stopped = queue.pace.workers == 0 && !is(Fault::kCallsOnAfterPause);
+			else if (!is(Fault::kNeverAsks))
+			{
 				refresh(me);
-			if (!(me.list & 1 << me.job_queue))
+				stopped = !(me.list & 1 << me.job_queue);
+			}
+			if (stopped)
 			{
 				for (; me.jobs > 0; me.jobs--)
 				{
@@ -1084,14 +1097,14 @@ World::step_worker(int w, bool fails)
 				me.step = WorkerState::kLoop;
 				return true;
 			}
-			if (s.queues[me.job_queue].stopped_at != 0 &&
-				s.queues[me.job_queue].stopped_at <= me.asked_at)
+			int at = me.in_call ? queue.stored_at : queue.stopped_at;
+			if (at != 0 && at <= me.asked_at)
 				fail("a call begins although its handler was stopped before");
-			note_served(me, me.job_queue);
 			me.in_call = true;
 			me.until = s.now + p.call;
 			me.step = WorkerState::kCall;
 			return true;
+		}
 		case WorkerState::kCall:
 		{
 			if (fails && s.fails >= p.fails)
@@ -1782,6 +1795,7 @@ World::code() const
 	put_all(&s.jobs, 12);
 	put_all(s.latch, sizeof(s.latch));
 	put_all(s.locked, sizeof(s.locked));
+	put_all(s.served, static_cast<size_t>(queues()));
 	for (int i = 0; i < kProcesses; i++)
 		put_all(s.entries[i], static_cast<size_t>(queues()));
 	for (int q = 0; q < queues(); q++)
@@ -1855,10 +1869,10 @@ World::code() const
 		put(me.list);
 		put(me.n_order);
 		put_all(me.turn, static_cast<size_t>(me.n_order));
-		put_all(me.served, static_cast<size_t>(queues()));
 		put(me.changes == s.changes[me.order.database]);
 		const QueueState &of_job = s.queues[me.job_queue];
-		put(of_job.stopped_at != 0 && of_job.stopped_at <= me.asked_at);
+		put((of_job.stopped_at != 0 && of_job.stopped_at <= me.asked_at) * 2 +
+			(of_job.stored_at != 0 && of_job.stored_at <= me.asked_at));
 		put_time(me.began, kSecond + 1);
 		put_time(me.idle_since, p.idle);
 		put_time(me.until, 0);
