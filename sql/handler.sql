@@ -386,7 +386,7 @@ DELETE FROM pgq_ext.queue_handler;
 SELECT string_agg(concat(attname, ' ', format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'pgq_ext.handler'::regclass AND attnum > 0;
 SELECT name, setting, boot_val, min_val, max_val, context FROM pg_settings WHERE name IN ('pgq_ext.max_handler_workers', 'pgq_ext.superuser_handlers');
 SET pgq_ext.superuser_handlers = on;
-SELECT duty, queue, failures FROM pgq_ext.duty WHERE duty IN ('handlers', 'handler') AND queue IS DISTINCT FROM 'other';
+SELECT duty, queue, failures FROM pgq_ext.duty WHERE duty IN ('handlers', 'handler') AND queue IS DISTINCT FROM 'other' ORDER BY duty;
 -- Readers of the view: which of them see the handler of a closed queue, and the last error.
 CREATE ROLE regress_pgq_watcher IN ROLE pg_monitor;
 CREATE ROLE regress_pgq_reader;
