@@ -22,7 +22,8 @@ is_known(Oid relid)
 	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
 		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
 		relid == known->held_lock || relid == known->run || relid == known->rate_limit ||
-		relid == known->timetable || (OidIsValid(relid) && relid == known->queue_handler))
+		relid == known->timetable || relid == known->queue_handler ||
+		relid == known->job_checkpoint)
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -256,11 +257,14 @@ find_tables(Tables *t, Oid schema, Served version)
 	t->rate_limit = need("rate_limit", schema, RELKIND_RELATION);
 	t->timetable = need("timetable", schema, RELKIND_RELATION);
 	/*
-	 * The version before has no such table, so a table of that name may belong to a user. While the
-	 * extension is being updated, the table may not exist yet.
+	 * The version before has no such tables, so a table of that name may belong to a user. While the
+	 * extension is being updated, the tables may not exist yet.
 	 */
 	if (version == Served::kOwn)
+	{
 		t->queue_handler = get_relname_relid("queue_handler", schema);
+		t->job_checkpoint = get_relname_relid("job_checkpoint", schema);
+	}
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	find_segments(t, schema);
