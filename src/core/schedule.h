@@ -140,13 +140,13 @@ public:
 	OldestReady &oldest_beyond() { return oldest_beyond_; }
 
 	/* Return whether memory may lack due rows that only a refill of the timer will bring. */
-	bool hides_due() const { return timer_hides_due(); }
+	bool hides_due() const { return known_to(timer_refill_, timer_cursor_).run_at <= due_line_; }
 
 	/*
 	 * Return whether the next hint may be popped: memory lacks no ready row that goes out before it. The hint may be exactly at the
 	 * cursor, where the row is the same job. (If the group of the row was changed, the window may lack one of its two hints.)
 	 */
-	bool poppable() const { return has_next() && !timer_hides_due(); }
+	bool poppable() const { return has_next() && !hides_due(); }
 
 	Hint pop()
 	{
@@ -162,7 +162,7 @@ public:
 	}
 
 	/* Return whether there is no ready row, neither in memory nor beyond a cursor, except rows of groups without room. */
-	bool exhausted() const { return knows_all() && !timer_hides_due(); }
+	bool exhausted() const { return knows_all() && !hides_due(); }
 
 	/*
 	 * Note that a claim ends because the queue is exhausted. With fair, all ready rows have then been met since the last call of
@@ -279,7 +279,7 @@ public:
 	{
 		return !timer_refill_.active && !(timer_cursor_ == TimerKey::highest()) &&
 			   (timer_.size() <= timer_.capacity() / 2 ||
-				timer_cursor_ < timer_.min().timer_key() || timer_hides_due());
+				timer_cursor_ < timer_.min().timer_key() || hides_due());
 	}
 
 	Key begin_window_refill(int64_t now)
@@ -385,12 +385,10 @@ private:
 			else
 				insert_timed(rows[i]);
 		}
+		/* Jobs that have become due since the reading began may have a higher priority than look_at_step() knows. */
+		for (int i = 0; i < ready; i++)
+			turns_.note_ready(rows[i].key.priority);
 		return ready;
-	}
-
-	bool timer_hides_due() const
-	{
-		return known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
 	}
 
 	void insert_timed(const Hint &hint)
@@ -405,7 +403,7 @@ private:
 	 * If the due line has passed the timer cursor, rows between the cursor and the line are ready now. Let a refill of the window
 	 * find these rows by their key. In a queue with rules for groups, that refill could meet many rows of groups without room. So
 	 * in such a queue a refill of the timer reads the rows between cursor and line, and until then no job goes out
-	 * (timer_hides_due()). But if kLateRefills consecutive refills of the timer have not got past the due line, many rows have
+	 * (hides_due()). But if kLateRefills consecutive refills of the timer have not got past the due line, many rows have
 	 * become due at once, and a refill of the window finds these rows.
 	 */
 	void hand_over_due()

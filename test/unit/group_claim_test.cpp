@@ -309,6 +309,36 @@ TEST(GroupClaim, ALeasedJobOfAHigherPriorityCostsALapOfAllGroups)
 	EXPECT_LE(steps[1], 4 * steps[0] + 8);
 }
 
+/*
+ * With fifo, a job becomes due while a step reads, and the step takes the job over before its commit callback runs. Its end makes a
+ * claim look for the next job of the group before a job of a lower priority goes out.
+ */
+TEST(GroupClaim, AJobThatBecomesDueDuringAStep)
+{
+	Claimer q(64, 16, {.limit = 0, .fifo = true, .fair = true});
+	Schedule &c = q.c;
+	q.timer_refill();
+	c.fire(1000);
+	LapStep step = c.begin_step();
+	Hint low{.key = {0, 1000, 1}, .place = {}, .delayed = false, .group = 3};
+	Hint late{.key = {4, 2000, 2}, .place = {}, .delayed = true, .group = 4};
+	c.fire(2000);
+	EXPECT_TRUE(c.look_at_step(&step, low.key.priority));
+	EXPECT_TRUE(c.take_group(step, low.group, &low, 1, Key::highest()));
+	EXPECT_TRUE(c.take_group(step, late.group, &late, 1, Key::highest()));
+	c.take_rest(step);
+	c.end_step();
+	while (c.wants_visit()) /* of the jobs without a group */
+		q.visit();
+	Hint popped = c.pop();
+	EXPECT_EQ(popped.key.job_id, 2);
+	EXPECT_TRUE(c.admit(popped));
+	c.took(popped);
+	c.release_group(late.group);
+	EXPECT_FALSE(c.poppable()) << "the next job of the group may have the higher priority";
+	EXPECT_TRUE(c.wants_visit());
+}
+
 /* A group with many jobs in work is read again: its leased rows are passed over three at a time, each a look-up. */
 TEST(GroupClaim, LeasedRowsOfAHotGroup)
 {
