@@ -44,6 +44,8 @@
 #include "core/ready_jobs.h"
 #include "core/steady_clock.h"
 
+#include <utility>
+
 namespace pgq {
 
 class Schedule : public ReadyJobs
@@ -102,20 +104,10 @@ public:
 	}
 
 	/* Return whether, since the last call, rows have become due that only a refill will bring into memory. */
-	bool take_handed_over()
-	{
-		bool handed_over = handed_over_;
-		handed_over_ = false;
-		return handed_over;
-	}
+	bool take_handed_over() { return std::exchange(handed_over_, false); }
 
 	/* Return how many jobs of the timer have become ready since the last call. */
-	uint32_t take_fired()
-	{
-		uint32_t fired = fired_;
-		fired_ = 0;
-		return fired;
-	}
+	uint32_t take_fired() { return std::exchange(fired_, 0); }
 
 	/* File a hint in window or timer. Return true if the job is ready to run; false if it waits for its run_at or its group. */
 	bool file(const Hint &hint)
@@ -239,6 +231,16 @@ public:
 		lower(timer_refill_, timer_cursor_, timer_key);
 		if (!timer_refill_.active)
 			hand_over_due();
+	}
+
+	/* Note that memory may lack these rows. In a queue with rules for groups, only rows of their groups are read again, if possible. */
+	void pull_back(const ChangedRows &rows)
+	{
+		horizon_.raise(rows.horizon);
+		bool done = look_at_groups_of(rows);
+		/* With fifo, a row that has left its group makes another job the head, whose key may be smaller. */
+		Key all = rules().fifo ? Key::lowest() : rows.key;
+		pull_back(done ? Key::highest() : all, rows.timer_key);
 	}
 
 	/*
@@ -437,9 +439,8 @@ private:
 	uint32_t fired_;
 	int late_refills_; /* number of consecutive timer refills, up to the last one, that did not get past the due line */
 	bool handed_over_;
-	bool timer_read_; /* a timer refill has finished since all rows were to be read */
-	bool
-		timer_pulled_; /* pull_back() was called with Key::lowest() since the last timer refill began */
+	bool timer_read_;	/* a timer refill has finished since all rows were to be read */
+	bool timer_pulled_; /* all rows were to be read again since the last timer refill began */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

@@ -65,7 +65,7 @@ sub full_groups
 	return;
 }
 
-# COMMIT PREPARED makes memory forget the jobs of the queue. So the next claim makes steps of the lap, and visits the jobs without a
+# A change of the rules makes memory forget the jobs of the queue. So the next claim makes steps of the lap, and visits the jobs without a
 # group.
 sub read_again
 {
@@ -73,8 +73,8 @@ sub read_again
 	# With fifo, two groups have a job in work: the stopped claim gets the job of a third group.
 	begin_queue($options, ($group) x 5, defined $group ? ('y') x 3 : (), $options =~ /fifo/ ? 'z' : (), @more);
 	is(ask($other, "SELECT count(*) FROM pgq_claim('$queue', 2)"), 2, 'two jobs are in work');
-	my $key = defined $group ? "'$group'" : 'NULL';
-	ask($other, "BEGIN; SELECT pgq_enqueue('$queue', '1', group_key => $key); PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'");
+	ask($other, "SELECT pgq_alter_queue('$queue', fair => false)");
+	ask($other, "SELECT pgq_alter_queue('$queue', fair => true)");
 	return;
 }
 

@@ -8,6 +8,7 @@
 
 namespace {
 
+using pgq::ChangedRows;
 using pgq::GroupRules;
 using pgq::Hint;
 using pgq::Key;
@@ -41,7 +42,7 @@ public:
 	int64_t now() { return clock++; }
 	void add(int64_t group, int32_t priority = 0, int64_t run_at = 0, bool delayed = false)
 	{
-		auto id = static_cast<int64_t>(rows.size()) + 1;
+		int64_t id = next_id++;
 		rows[id] = {.key = {priority, run_at, id}, .place = {}, .delayed = delayed, .group = group};
 	}
 
@@ -128,6 +129,7 @@ public:
 			if (due(row) && !(row.key < from))
 				order[row.key] = row;
 		int n = 0;
+		looks += static_cast<int>(order.size());
 		for (auto &[key, row] : order)
 		{
 			if (n++ == batch)
@@ -178,6 +180,7 @@ public:
 		{
 			std::vector<Hint> found;
 			Key next;
+			looks++;
 			int k = rows_of(of[i].group, of[i].from, std::min(of[i].room, 32), found, &next);
 			c.finish_visit(of[i], found.data(), k, next, INT64_MAX);
 		}
@@ -207,6 +210,7 @@ public:
 		int n = 0;
 		for (auto &[group, rows_] : groups)
 		{
+			looks++;
 			if (!valid || n++ == pgq::kVisitsMax)
 				break;
 			std::vector<Hint> found;
@@ -235,9 +239,11 @@ public:
 	Schedule c;
 	std::map<int64_t, Hint> rows;
 	std::map<int64_t, Hint> leased;
-	int64_t clock = 1000;
+	int64_t clock = 1000, next_id = 1;
 	int batch, timer_batch;
 	int rounds = 0, steps = 0, visits = 0, refills = 0, timer_refills = 0;
+	int looks =
+		0; /* groups that visits and steps have read, and rows that refills of the window could have read */
 };
 
 /* Only claims read rows: no scheduler runs, or it has not come to this queue yet. One job is ready. */
@@ -284,6 +290,41 @@ TEST(GroupClaim, APreparedDelayedJobCostsNothing)
 	uint32_t before = q.c.size();
 	q.c.pull_back(Key::highest(), {1'000'000, 1});
 	EXPECT_EQ(q.c.size(), before) << "all is read again for a job that is not even due";
+}
+
+/* COMMIT PREPARED of jobs of a few groups: claims read these groups, and no other row. */
+TEST(GroupClaim, PreparedJobsCostAsManyLooksAsTheyHaveGroups)
+{
+	for (const GroupRules &rules :
+		 {kFair, GroupRules{.limit = 8, .fifo = false, .fair = true}, GroupRules{.limit = 8}})
+		for (int changed : {1, ChangedRows::kGroupsMax})
+		{
+			Claimer q(4096, 16, rules);
+			q.timer_refill();
+			EXPECT_EQ(q.claim(), 0) << "memory lacks no row";
+			for (int64_t g = 0; g < 2000; g++)
+			{
+				q.add(1 + g % 1000);
+				q.c.file(q.rows.rbegin()->second);
+			}
+			q.looks = 0;
+			for (int round = 0; round < 20; round++)
+			{
+				ChangedRows rows = ChangedRows::none();
+				for (int i = 0; i < changed; i++)
+				{
+					q.add(1 + (round * 37 + i * 101) % 1000);
+					rows.add(q.rows.rbegin()->second);
+				}
+				q.c.pull_back(rows);
+				q.ack(q.claim());
+			}
+			while (int64_t id = q.claim())
+				q.ack(id);
+			EXPECT_TRUE(q.rows.empty());
+			EXPECT_LE(q.looks, 20 * changed)
+				<< "fair " << rules.fair << ", " << changed << " groups";
+		}
 }
 
 /*
