@@ -192,9 +192,52 @@ TEST_P(EveryOrder, OtherGroupsByHand)
 {
 	explore({.jobs = {{1}, {1}, {2}}, .rules = {rules()}, .leases = 1, .regroups = true});
 }
+TEST_P(EveryOrder, MovesToAnotherSegment)
+{
+	explore({.jobs = {{1}, {1, 1}, {2}},
+			 .rules = {rules()},
+			 .leases = 1,
+			 .moves = true,
+			 .abandons = true});
+}
+TEST_P(EveryOrder, MovesOfJobsInASmallMemory)
+{
+	explore({.jobs = {{1}, {2}, {3}, {0}},
+			 .rules = {rules()},
+			 .leases = 1,
+			 .crosses = false,
+			 .moves = true});
+}
 TEST_P(EveryOrder, PreparedTransactions)
 {
 	explore({.jobs = {{1}, {2}, {1, 1}}, .rules = {rules()}, .leases = 1, .prepares = true});
+}
+TEST_P(EveryOrder, PreparedChangesOfGroups)
+{
+	explore({.jobs = {{1}, {1, 1}, {2}},
+			 .rules = {rules()},
+			 .leases = 1,
+			 .prepares = true,
+			 .regroups = true});
+}
+TEST_P(EveryOrder, PreparedDelayedJobs)
+{
+	explore({.jobs = {{1, 0, 1}, {1}, {0, 1, 1}},
+			 .rules = {rules()},
+			 .timer = 1,
+			 .batch = 1,
+			 .ticks = 1,
+			 .prepares = true});
+}
+TEST_P(EveryOrder, PreparedTransactionsAndAClockThatIsSetBack)
+{
+	explore({.jobs = {{1}, {1}},
+			 .rules = {rules()},
+			 .timer = 1,
+			 .batch = 1,
+			 .ticks = 1,
+			 .back = true,
+			 .prepares = true});
 }
 TEST_P(EveryOrder, RulesThatComeAndGo)
 {
@@ -242,6 +285,7 @@ random_plan(std::mt19937 &random, bool live)
 	plan.prepares = pick(3) == 0;
 	plan.deletes = pick(3) == 0;
 	plan.regroups = pick(3) == 0;
+	plan.moves = pick(3) == 0;
 	plan.restarts = pick(4) == 0;
 	plan.abandons = pick(2);
 	return plan;
