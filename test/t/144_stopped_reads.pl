@@ -229,6 +229,21 @@ for my $kind (@laps)
 	  for 'lap-scan', 'lap-publish';
 }
 
+# A job in work becomes the head of another group, and ends after a visit of this group has read it. Memory has no place for its hint.
+{
+	begin_queue('fifo => true', 'x', 'y', 'y', map { "z$_" } 1 .. 8);
+	my ($x, $y) = split /\n/, ask($other, "SELECT job_id FROM pgq_claim('$queue', 2) ORDER BY 1");
+	my $ack = 'SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease WHERE job_id =';
+	ask($other, "$ack $y");
+	ask($other, "UPDATE pgq_ext.job SET group_key = 'y', priority = -1 WHERE job_id = $x");
+	stop_at($worker, 'visit-publish');
+	ask($other, "$ack $x");
+	my $expected = waiting('fifo => true');
+	ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)');
+	is(reply($worker), 'one', 'a job in work that SQL has moved to another group ends during a visit of this group');
+	drained_ok($expected);
+}
+
 end_sessions();
 $node->stop;
 done_testing();
