@@ -328,6 +328,36 @@ TEST(GroupClaim, PreparedJobsCostAsManyLooksAsTheyHaveGroups)
 }
 
 /*
+ * Why a queue cannot have fair and group_rate_limit: the groups that are not remembered share one count of starts. Each start uses
+ * up the room of all, and when there is room again, claims have to look at each group.
+ */
+TEST(GroupClaim, FairAndARateLookAtAllGroupsForEachStart)
+{
+	static constexpr int kGroups = 1000;
+	static constexpr int kStarts = 20;
+	for (int remembered : {0, kGroups})
+	{
+		Claimer q(4096, 16, {.limit = 0, .fifo = false, .fair = true, .rate = 1, .period = 1600});
+		q.c.groups().remember_at_most(remembered);
+		q.timer_refill();
+		for (int i = 0; i < 2 * kGroups; i++)
+			q.add(1 + i % kGroups);
+		for (int i = 0; i < kStarts; i++)
+		{
+			int64_t id = q.claim();
+			ASSERT_GT(id, 0);
+			q.c.groups().note_start(q.leased[id].group, true);
+			q.ack(id);
+			if (remembered > 0)
+				continue;
+			EXPECT_EQ(q.claim(), 0) << "no group may start a job now";
+			(void) q.c.let_time_pass(3200 * (i + 1));
+		}
+		EXPECT_EQ(remembered == 0, q.looks >= kStarts * kGroups) << q.looks << " look-ups";
+	}
+}
+
+/*
  * Memory may lack rows (after COMMIT PREPARED, or when a job with two missed hints has ended), while one job of a higher
  * priority is in work. Its row must not make the lap visit all groups at a priority of which no job can go out.
  */

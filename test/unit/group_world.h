@@ -296,6 +296,9 @@ private:
 	{
 		if (!j.live || j.unfiled || j.lease != Job::kFree || !due(j.row) || room(j.row.group) == 0)
 			return false;
+		/* A rate may keep a job back for longer than needed: all groups without an entry share one counter. */
+		if (rules().rate > 0 && c.groups().room(j.row.group) == 0)
+			return false;
 		return !rules().in_order(j.row.group) ||
 			   (head_of(j.row.group) == &j.row && group_is_settled(j.row.group));
 	}
@@ -415,11 +418,10 @@ World::pop()
 	Hint hint = c.pop();
 	Job &j = job_of(hint);
 	bool real = j.live && same(j.row, hint) && eligible(j);
-	if (p.strict && rules().rate == 0 && real && is_overtaking(hint.key.priority))
+	if (p.strict && real && is_overtaking(hint.key.priority))
 		fail("job " + std::to_string(hint.key.job_id) +
 			 " goes out before one of a higher priority");
-	if (p.strict && rules().rate == 0 && real && first != nullptr && !same(hint, wanted) &&
-		comes_before(wanted, hint))
+	if (p.strict && real && first != nullptr && !same(hint, wanted) && comes_before(wanted, hint))
 		fail("job " + std::to_string(hint.key.job_id) + " goes out before " +
 			 std::to_string(wanted.key.job_id));
 	pgq::Turns::Given turn = c.last_turn();
@@ -977,7 +979,7 @@ World::expected(int most) const
 		if (eligible(s.jobs[i]))
 			ready[s.jobs[i].row.group]++;
 	for (auto &[group, jobs] : ready)
-		n += std::min(jobs, room(group));
+		n += std::min({jobs, room(group), c.groups().room(group)});
 	return std::min({n, most, p.leases - leases()});
 }
 
@@ -1080,7 +1082,8 @@ World::drain(unsigned seed)
 		int exact = expected(want);
 		long before = looks;
 		int n = claim(want);
-		if (n < exact && rules().rate == 0)
+		/* If a remembered group loses its entry during the claim, its starts count for all groups without an entry. */
+		if (n < exact && (rules().rate == 0 || p.remembered >= kMaxJobs))
 			fail("a claim of " + std::to_string(want) + " gets " + std::to_string(n) +
 				 " jobs, of " + std::to_string(exact));
 		if (looks - before > 60 * (n + 2))
