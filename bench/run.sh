@@ -608,18 +608,23 @@ handle()
 	printf ' %9d/s\n' "$(tail -n 1 "$out/$workload.tsv" | cut -f 5)"
 }
 
-# Workers that call a handler, and as many clients that claim, do the same work and acknowledge.
+# Workers that call a handler, and as many clients that claim, do the same work and acknowledge: with commits that wait for the disk,
+# and with commits that do not.
 run_handlers()
 {
-	local side case
+	local side case level
 	fresh_server 'pgq_ext.max_handler_workers = 8' 'max_worker_processes = 16'
 	for ((round = 1; round <= rounds; round++)); do
-		for case in "${handler_workers[@]}"; do
-			side=working
-			turn "$handled_jobs" do=claim,ack clients="$case" seconds=$seconds jobs=$((handled_jobs - case))
-			side=handler
-			handle 'handle_handler(pgq_ext.claimed_job)' "$case" 1 "$handled_jobs"
+		for level in on off; do
+			sql -c "ALTER SYSTEM SET synchronous_commit = $level" -c 'SELECT pg_reload_conf()' >/dev/null || die 'no setting'
+			for case in "${handler_workers[@]/%/ $level}"; do
+				side=working
+				turn "$handled_jobs" do=claim,ack clients="${case% *}" seconds=$seconds jobs=$((handled_jobs - ${case% *}))
+				side=handler
+				handle 'handle_handler(pgq_ext.claimed_job)' "${case% *}" 1 "$handled_jobs"
+			done
 		done
+		sql -c 'ALTER SYSTEM RESET synchronous_commit' -c 'SELECT pg_reload_conf()' >/dev/null || die 'no setting'
 		case='bulk 500'
 		side=ceiling
 		turn "$bulk_handled" do=claim,ack clients=1 batch=500 seconds=$seconds jobs=$((bulk_handled - 500))

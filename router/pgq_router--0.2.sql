@@ -332,6 +332,7 @@ SELECT pgq_router.make_one(verb, 'job_id bigint, ' || arguments, result, 'pgq_ro
     ('pgq_release', 'lease bigint, delay interval = ''0''', 'boolean'),
     ('pgq_extend', 'lease bigint, lease_time interval = null', 'timestamptz'),
     ('pgq_progress', 'lease bigint, progress jsonb', 'void'),
+    ('pgq_checkpoint', 'lease bigint, step text, value jsonb = null', 'jsonb'),
     ('pgq_retry', 'delay interval = ''0''', 'boolean')) v (verb, arguments, result);
 SELECT pgq_router.make_one('pgq_result', 'job_id bigint, wait interval = ''0''', 'SETOF pgq_ext.job_result', 'pgq_router.shard_of_job(job_id)', false);
 SELECT pgq_router.make_one('pgq_explain', 'job_id bigint', 'SETOF pgq_ext.explanation', 'pgq_router.shard_of_job(job_id)', false);

@@ -247,6 +247,7 @@ SELECT pgq_drop_handler('q');
 SELECT pgq_enqueue('q', '"mine"') > 0 AS enqueued;
 SELECT payload, pgq_ack(job_id, lease) FROM pgq_claim('q');
 SELECT * FROM pgq_ext.handler;
+SELECT await('count(*) = 0 FROM pgq_ext.handler_entries()');
 
 -- ---- transactions ----
 

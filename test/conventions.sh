@@ -160,7 +160,7 @@ done | convention 'what docs/glossary.md names in the code is there'
 comm -3 <(grep -oE '^\*\*[a-z-]+\.\*\*' docs/protocol.md | tr -d '*.' | sort) \
 	<(sed -n 's/^| \([a-z, -]*\) | .*/\1/p' docs/servers.md | tr -s ', ' '\n' | grep '[a-z]-' | sort) |
 	convention 'each rule is in docs/servers.md, once'
-git ls-files '*README.md' CONTRIBUTING.md docs/architecture.md docs/protocol.md docs/servers.md | while read -r page; do
+git ls-files '*README.md' 'src/*.md' CONTRIBUTING.md docs/architecture.md docs/protocol.md docs/servers.md | while read -r page; do
 	awk -v page="$page" '/^```/ { code = !code } !code && length > 100 && !/^\|/ && / / { print page ":" FNR }' "$page"
 done | convention 'pages on the inside are wrapped at 100 columns'
 

@@ -1,11 +1,12 @@
 /*
  * Functions for a claimed job: pgq_ack, pgq_ack_many, pgq_fail, pgq_release, pgq_extend,
- * pgq_assert_lease, pgq_progress.
+ * pgq_assert_lease, pgq_progress, pgq_checkpoint.
  */
 #include "jobs/finish.h"
 #include "api/args.h"
 #include "api/job_list.h"
 #include "api/result_rows.h"
+#include "jobs/checkpoint.h"
 
 namespace pgq {
 
@@ -48,6 +49,19 @@ answer_of(AttemptEnd end)
 	return "stale";
 }
 
+/* Check the length of a step's name. The bound keeps its index entry small. */
+static Datum
+step_name(Datum step)
+{
+	static constexpr int kMost = 200;
+	int bytes = static_cast<int>(toast_raw_datum_size(step) - VARHDRSZ);
+	if (bytes < 1 || bytes > kMost)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("step is too long or empty"),
+				 errhint("The name of a step has 1 to %d bytes.", kMost)));
+	return step;
+}
+
 } // namespace pgq
 
 using namespace pgq;
@@ -60,6 +74,7 @@ PG_FUNCTION_INFO_V1(pgq_release);
 PG_FUNCTION_INFO_V1(pgq_extend);
 PG_FUNCTION_INFO_V1(pgq_assert_lease);
 PG_FUNCTION_INFO_V1(pgq_progress);
+PG_FUNCTION_INFO_V1(pgq_checkpoint);
 
 PGDLLEXPORT Datum
 pgq_ack(PG_FUNCTION_ARGS)
@@ -154,5 +169,21 @@ pgq_progress(PG_FUNCTION_ARGS)
 	if (!note_progress(job_id, token, required(fcinfo, 2, "progress")))
 		complain_stale(job_id, token);
 	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_checkpoint(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_checkpoint()");
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
+	Datum step = step_name(required(fcinfo, 2, "step"));
+	bool is_null = !given(fcinfo, 3);
+	Datum value = is_null ? Datum{0} : PG_GETARG_DATUM(3);
+	if (!keep_checkpoint(job_id, token, step, &value, &is_null))
+		complain_stale(job_id, token);
+	if (is_null)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(value);
 }
 }

@@ -1,7 +1,7 @@
 /*
  * Incarnations of the extension in this database. Each CREATE EXTENSION makes an incarnation, which
  * is identified by the OID of its table pgq_ext.queue. The slot of an incarnation is freed when
- * that table is certain to be dropped; see src/engine/README.md, "The end of an incarnation".
+ * that table is certain to be dropped; see src/engine/incarnations.md.
  */
 #pragma once
 

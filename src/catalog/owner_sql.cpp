@@ -32,8 +32,9 @@ common_owner()
 		check(table);
 	for (Oid table : t.ring)
 		check(table);
-	if (OidIsValid(t.queue_handler))
-		check(t.queue_handler);
+	for (Oid table : {t.queue_handler, t.job_checkpoint})
+		if (OidIsValid(table))
+			check(table);
 	for (const Segment &segment : t.all_segments())
 		check(segment.heap);
 	/*

@@ -1,7 +1,6 @@
 #include "catalog/tables.h"
 
 #include "catalog/own_index.h"
-#include "catalog/own_object.h"
 #include "catalog/version.h"
 
 namespace pgq {
@@ -23,7 +22,8 @@ is_known(Oid relid)
 	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
 		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
 		relid == known->held_lock || relid == known->run || relid == known->rate_limit ||
-		relid == known->timetable || (OidIsValid(relid) && relid == known->queue_handler))
+		relid == known->timetable || relid == known->queue_handler ||
+		relid == known->job_checkpoint)
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -241,7 +241,7 @@ find_unique_key(Tables *t, Oid schema)
 }
 
 static void
-find_tables(Tables *t, Oid schema)
+find_tables(Tables *t, Oid schema, Served version)
 {
 	t->queue = need("queue", schema, RELKIND_RELATION);
 	t->queue_by_name = find_index(queue_by_name.name, schema, t->queue, queue_by_name, true);
@@ -256,10 +256,15 @@ find_tables(Tables *t, Oid schema)
 	t->run = need("run", schema, RELKIND_RELATION);
 	t->rate_limit = need("rate_limit", schema, RELKIND_RELATION);
 	t->timetable = need("timetable", schema, RELKIND_RELATION);
-	/* A table of that name may belong to a user while the SQL objects are of version 0.1. */
-	if (Oid handlers = get_relname_relid("queue_handler", schema);
-		is_member(RelationRelationId, handlers))
-		t->queue_handler = handlers;
+	/*
+	 * The version before has no such tables, so a table of that name may belong to a user. While the
+	 * extension is being updated, the tables may not exist yet.
+	 */
+	if (version == Served::kOwn)
+	{
+		t->queue_handler = get_relname_relid("queue_handler", schema);
+		t->job_checkpoint = get_relname_relid("job_checkpoint", schema);
+	}
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	find_segments(t, schema);
@@ -310,9 +315,10 @@ look_again()
 		Oid schema = get_namespace_oid("pgq_ext", true);
 		if (!OidIsValid(schema) || !extension_installed())
 			return Installed::kNo;
-		if (!version_served())
+		Served version = look_at_version();
+		if (version == Served::kNo)
 			return Installed::kOtherVersion;
-		find_tables(&t, schema);
+		find_tables(&t, schema, version);
 		looking = false;
 		if (t.queue == known->queue)
 		{

@@ -69,8 +69,10 @@ struct Tables
 	Oid run;
 	Oid rate_limit;
 	Oid timetable;
-	Oid queue_handler; /* invalid: version 0.1 has no such table */
-	Oid ring[kRings];  /* partitioned table of each ring */
+	/* invalid: version 0.1 has no such table */
+	Oid queue_handler;
+	Oid job_checkpoint;
+	Oid ring[kRings]; /* partitioned table of each ring */
 	Oid subscription; /* a subscription that brings rows to the segments; invalid: there is no such subscription */
 	bool has_segments; /* all rings have segments; an index may be missing: has_whole_segments() */
 	bool incomplete; /* some rings have segments, but others have none; then no segment is listed */

@@ -65,18 +65,13 @@ is_served(const char *version)
 	return strcmp(version, PGQ_VERSION) == 0 || strcmp(version, PGQ_VERSION_BEFORE) == 0;
 }
 
-bool
-version_served()
+Served
+look_at_version()
 {
 	const char *installed = installed_version();
-	return installed != nullptr && is_served(installed);
-}
-
-bool
-version_is_before()
-{
-	const char *installed = installed_version();
-	return installed != nullptr && strcmp(installed, PGQ_VERSION_BEFORE) == 0;
+	if (installed == nullptr || !is_served(installed))
+		return Served::kNo;
+	return strcmp(installed, PGQ_VERSION) == 0 ? Served::kOwn : Served::kBefore;
 }
 
 /* Return whether version a is newer than version b. Versions are numbers separated by dots. */

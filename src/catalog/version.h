@@ -19,17 +19,22 @@ bool extension_installed();
  */
 bool is_served(const char *version);
 
-/*
- * Return whether the extension is installed in this database, in a version that this library
- * supports. Never raises an error.
- */
-bool version_served();
+/* The version of the SQL objects in this database, as the library sees it. */
+enum class Served : uint8
+{
+	kNo,	 /* the extension is not installed, or in a version that the library does not support */
+	kBefore, /* the version before the library's own */
+	kOwn,
+};
 
-/*
- * Return whether the SQL objects in this database have the version before the library's own
- * version. The comment of is_served() says how these two versions differ.
- */
-bool version_is_before();
+/* Read the version from the catalog. Never raises an error. */
+Served look_at_version();
+
+inline bool
+version_served()
+{
+	return look_at_version() != Served::kNo;
+}
 
 /*
  * Report that the versions of library and SQL objects differ, as an error (level ERROR) or in the

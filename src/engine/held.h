@@ -6,7 +6,7 @@
  * The lease of a held job is HELD. Like a PARKED lease, a HELD lease belongs to no worker. Up to
  * kHoldersMax transactions are its holders. Each holder is listed once, even if it meets the job
  * several times. When the last holder ends, the job is filed again. A holder that changes the job
- * is also the user of the lease, and then its only holder (README.md, "Held jobs").
+ * is also the user of the lease, and then its only holder (leases.md, "Held jobs").
  *
  * All functions are called under the queue's lock. None can fail.
  */

@@ -5,7 +5,7 @@
  * Leases and session-bound locks exist only in memory, and end when the slot is freed. A slot of a
  * queue is freed when the drop of the queue was committed, or its creation undone. The slot of a
  * database is freed when the database or the incarnation of the extension is known to be gone:
- * README.md, "The end of an incarnation".
+ * incarnations.md.
  */
 #pragma once
 

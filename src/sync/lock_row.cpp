@@ -59,7 +59,7 @@ slot_of_column(int64 column)
 static int64
 column_to_write(int32 slot, int64 token)
 {
-	return version_is_before() ? int64{slot} : slot_column(slot, token);
+	return look_at_version() == Served::kBefore ? int64{slot} : slot_column(slot, token);
 }
 
 /* ---- rows ---- */

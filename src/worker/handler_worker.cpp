@@ -1,7 +1,7 @@
 /*
  * A handler's worker: a background worker that runs jobs of the queues with a handler. It is logged
  * in as one role in one database, and serves all queues there whose handlers run as this role. See
- * README.md, "Handlers", and the README of handlers/.
+ * handlers.md in this folder, and the README of handlers/.
  *
  * The worker repeats: choose the queue that was served longest ago, take a place there, claim jobs
  * and run them. If no queue has a job, it waits in the lines of the queues, as a claim with `wait`

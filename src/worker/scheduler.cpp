@@ -100,7 +100,7 @@ attach()
 			finding = try_to_attach();
 			if (finding == Finding::kOtherVersion && !told)
 				report_versions(LOG);
-			if (finding == Finding::kAttached && version_is_before())
+			if (finding == Finding::kAttached && look_at_version() == Served::kBefore)
 				report_versions(WARNING);
 		});
 		told |= finding == Finding::kOtherVersion;

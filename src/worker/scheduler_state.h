@@ -53,6 +53,7 @@ int64 fire_schedule(SchedulerState &scheduler);
 int64 schedules_wanted_at(const SchedulerState &scheduler);
 int64 watch_handlers(SchedulerState &scheduler);
 int64 handlers_wanted_at(const SchedulerState &scheduler);
+int64 clear_checkpoints(SchedulerState &scheduler);
 
 inline constexpr Duty duties[] = {
 	{"presence", look_around, nullptr, true},
@@ -66,6 +67,7 @@ inline constexpr Duty duties[] = {
 	{"locks", sweep, sweep_wanted_at, false},
 	{"schedules", fire_schedule, schedules_wanted_at, false},
 	{"handlers", watch_handlers, handlers_wanted_at, false},
+	{"checkpoints", clear_checkpoints, nullptr, false},
 };
 inline constexpr int kDuties = lengthof(duties);
 inline constexpr int kHandlersDuty = 10;
@@ -199,6 +201,14 @@ struct SchedulerState
 		/* monotonic: earliest next try, if the last try did not get its locks */
 		int64 not_before;
 	} handlers;
+
+	struct
+	{
+		/* the job up to which this pass over the table has come; 0: a new pass begins */
+		int64 last;
+		bool failed;  /* rows could not be deleted in this pass */
+		bool failing; /* rows could not be deleted in this pass or in the last pass */
+	} checkpoints;
 };
 
 /* End this scheduler. why: the reason to report to the launcher. */

@@ -1,6 +1,6 @@
 /*
  * The shutdown save: when the server is being stopped, a scheduler saves the leases of its
- * database. See README.md in this folder, "Stopping".
+ * database. See stopping.md in this folder.
  */
 #pragma once
 

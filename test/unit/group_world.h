@@ -1001,7 +1001,7 @@ World::is_marked_up_to(const Visit &visit) const
 }
 
 /*
- * Read while no other process does anything, and check the measure of progress (src/engine/README.md, "Progress") for visits and
+ * Read while no other process does anything, and check the measure of progress (src/engine/groups.md, "Why claims make progress") for visits and
  * refills. A step of the lap has no such measure, since a step may exchange one run for another: claim() bounds its rounds instead.
  */
 inline void

@@ -289,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, Handlers, testing::ValuesIn(kPlans), name_of);
 
 /* ---- rules that the code does not keep ---- */
 
-/* src/worker/README.md lists them. Apart from them, the code keeps its promises. */
+/* src/worker/handlers.md lists all rules. Apart from them, the code keeps its promises. */
 constexpr uint64_t kOpen = only(Fault::kPassesBeforeItLooks) | only(Fault::kWaitsWithoutRoom) |
 						   only(Fault::kPassedOnToNobody) | only(Fault::kTicketOutlivesNeed) |
 						   only(Fault::kIdleKeepsSlot);

@@ -11,7 +11,7 @@
  * further events, and checks that every job that can run is run in time, that no process stays awake
  * for nothing, and that at the end nothing is left behind.
  *
- * A fault takes a rule away; src/worker/README.md lists the rules. The clock stands still until
+ * A fault takes a rule away; src/worker/handlers.md lists the rules. The clock stands still until
  * an action lets it pass to the next time for which a process waits.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /*
  * Duties about handlers. The duty of the database reads the handlers, checks whether they may run,
  * and puts what it has found into the slots of their queues. The duty of a queue starts a worker.
- * See README.md, "Handlers".
+ * See handlers.md in the folder worker/.
  */
 #include "catalog/lock_order.h"
 #include "catalog/queue_row.h"
