@@ -178,7 +178,7 @@ file_changed_row(const Tables &t, const TriggerData *data)
 
 /*
  * If an UPDATE moves a row of a queue with fifo to another group or queue, file a hint of the old
- * row, as if the job were due. The row may have been the head of its old group. If its job has no
+ * row, as if the job were due, and note the change in the job's lease, if there is one. The row may have been the head of its old group. If its job has no
  * lease, no end of a lease makes memory look for the next head. So the hint does: a claim that
  * takes the hint finds no row of the job in the old group, and memory then looks for the next head
  * of that group. (Deleted rows need no hint: see note_deletions().)
@@ -196,7 +196,12 @@ file_row_that_left(const Tables &t, const TriggerData *data)
 	if (!left || !find_attached_queue(t.database, queue_of(data, data->tg_trigtuple), &ref))
 		return;
 	bool fifo = false;
-	(void) look_at_queue(ref, [&](const Queue &queue) { fifo = queue.options.fifo; });
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		fifo = hold->options.fifo;
+		Lease *lease = holder_of(hold.queue(), hint.key.job_id);
+		if (lease != nullptr && lease->queue == hold.queue())
+			note_regrouped(lease);
+	});
 	if (!fifo)
 		return;
 	hint.key.run_at = Min(hint.key.run_at, wall_now());

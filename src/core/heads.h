@@ -95,6 +95,9 @@ public:
 		slot->again = true;
 	}
 
+	/* Note that any row of the group may have been filed. */
+	void forget(int64_t group) { note({.key = Key::lowest(), .group = group}); }
+
 	/* Begin a visit, which looks for the head. Return the floor. */
 	int64_t begin_visit(int64_t group)
 	{

@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "core/changed_rows.h"
 #include "core/groups.h"
 #include "core/heads.h"
 #include "core/turns.h"
@@ -229,12 +230,27 @@ protected:
 	/* Note that memory may lack rows from this key on. */
 	void lower_cursor(const Key &key)
 	{
-		if (!fair())
-			lower(window_refill_, cursor_, key);
-		else if (!(key == Key::highest()))
+		if (key == Key::highest())
+			return;
+		if (fair())
 			turns_.doubt(key);
+		else
+			lower(window_refill_, cursor_, key);
 		if (rules().fifo)
 			heads_.forget();
+	}
+
+	/*
+	 * Let claims read the rows of these groups, of which memory may lack rows. Return false if that does not suffice: the caller then
+	 * lowers the cursor.
+	 */
+	bool look_at_groups_of(const ChangedRows &rows)
+	{
+		if (!rules().any() || !rows.knows_groups())
+			return false;
+		for (int i = 0; i < rows.groups; i++)
+			look_for(rows.of[i].group, rows.of[i].key);
+		return true;
 	}
 
 	/* Return whether the window may lack a row with this key. */
@@ -356,6 +372,22 @@ private:
 		news_ += fair() ? !turns_.is_marked(id, from) : !window_.is_marked(id, from);
 		heads_.doubt(id);
 		fair() ? turns_.mark(id, from) : keep(Window::marker_of(id, from));
+	}
+
+	/* Note that memory may lack ready rows of the group from this key on, and with fifo any row; +infinity: only rows that are not due. */
+	void look_for(int64_t id, const Key &key)
+	{
+		bool in_order = rules().in_order(id);
+		if (in_order)
+			heads_.forget(id);
+		else if (key == Key::highest())
+			return;
+		turns_.note_ready(key.priority);
+		Key from = in_order ? Key::lowest() : key;
+		if (id == 0 && !fair())
+			lower(window_refill_, cursor_, from);
+		else if (!groups_.drop(id, from))
+			look_from(id, from);
 	}
 
 	int begin_visits_in_window(Visit *visits, int most)

@@ -44,6 +44,8 @@
 #include "core/ready_jobs.h"
 #include "core/steady_clock.h"
 
+#include <utility>
+
 namespace pgq {
 
 class Schedule : public ReadyJobs
@@ -102,20 +104,10 @@ public:
 	}
 
 	/* Return whether, since the last call, rows have become due that only a refill will bring into memory. */
-	bool take_handed_over()
-	{
-		bool handed_over = handed_over_;
-		handed_over_ = false;
-		return handed_over;
-	}
+	bool take_handed_over() { return std::exchange(handed_over_, false); }
 
 	/* Return how many jobs of the timer have become ready since the last call. */
-	uint32_t take_fired()
-	{
-		uint32_t fired = fired_;
-		fired_ = 0;
-		return fired;
-	}
+	uint32_t take_fired() { return std::exchange(fired_, 0); }
 
 	/* File a hint in window or timer. Return true if the job is ready to run; false if it waits for its run_at or its group. */
 	bool file(const Hint &hint)
@@ -140,13 +132,13 @@ public:
 	OldestReady &oldest_beyond() { return oldest_beyond_; }
 
 	/* Return whether memory may lack due rows that only a refill of the timer will bring. */
-	bool hides_due() const { return timer_hides_due(); }
+	bool hides_due() const { return known_to(timer_refill_, timer_cursor_).run_at <= due_line_; }
 
 	/*
 	 * Return whether the next hint may be popped: memory lacks no ready row that goes out before it. The hint may be exactly at the
 	 * cursor, where the row is the same job. (If the group of the row was changed, the window may lack one of its two hints.)
 	 */
-	bool poppable() const { return has_next() && !timer_hides_due(); }
+	bool poppable() const { return has_next() && !hides_due(); }
 
 	Hint pop()
 	{
@@ -162,7 +154,7 @@ public:
 	}
 
 	/* Return whether there is no ready row, neither in memory nor beyond a cursor, except rows of groups without room. */
-	bool exhausted() const { return knows_all() && !timer_hides_due(); }
+	bool exhausted() const { return knows_all() && !hides_due(); }
 
 	/*
 	 * Note that a claim ends because the queue is exhausted. With fair, all ready rows have then been met since the last call of
@@ -241,6 +233,16 @@ public:
 			hand_over_due();
 	}
 
+	/* Note that memory may lack these rows. In a queue with rules for groups, only rows of their groups are read again, if possible. */
+	void pull_back(const ChangedRows &rows)
+	{
+		horizon_.raise(rows.horizon);
+		bool done = look_at_groups_of(rows);
+		/* With fifo, a row that has left its group makes another job the head, whose key may be smaller. */
+		Key all = rules().fifo ? Key::lowest() : rows.key;
+		pull_back(done ? Key::highest() : all, rows.timer_key);
+	}
+
 	/*
 	 * Return whether the invariant is true for the hint of a live row without a lease. The timer is filled from the index of
 	 * delayed rows, so the timer cursor covers delayed rows only.
@@ -279,7 +281,7 @@ public:
 	{
 		return !timer_refill_.active && !(timer_cursor_ == TimerKey::highest()) &&
 			   (timer_.size() <= timer_.capacity() / 2 ||
-				timer_cursor_ < timer_.min().timer_key() || timer_hides_due());
+				timer_cursor_ < timer_.min().timer_key() || hides_due());
 	}
 
 	Key begin_window_refill(int64_t now)
@@ -385,12 +387,10 @@ private:
 			else
 				insert_timed(rows[i]);
 		}
+		/* Jobs that have become due since the reading began may have a higher priority than look_at_step() knows. */
+		for (int i = 0; i < ready; i++)
+			turns_.note_ready(rows[i].key.priority);
 		return ready;
-	}
-
-	bool timer_hides_due() const
-	{
-		return known_to(timer_refill_, timer_cursor_).run_at <= due_line_;
 	}
 
 	void insert_timed(const Hint &hint)
@@ -405,7 +405,7 @@ private:
 	 * If the due line has passed the timer cursor, rows between the cursor and the line are ready now. Let a refill of the window
 	 * find these rows by their key. In a queue with rules for groups, that refill could meet many rows of groups without room. So
 	 * in such a queue a refill of the timer reads the rows between cursor and line, and until then no job goes out
-	 * (timer_hides_due()). But if kLateRefills consecutive refills of the timer have not got past the due line, many rows have
+	 * (hides_due()). But if kLateRefills consecutive refills of the timer have not got past the due line, many rows have
 	 * become due at once, and a refill of the window finds these rows.
 	 */
 	void hand_over_due()
@@ -439,9 +439,8 @@ private:
 	uint32_t fired_;
 	int late_refills_; /* number of consecutive timer refills, up to the last one, that did not get past the due line */
 	bool handed_over_;
-	bool timer_read_; /* a timer refill has finished since all rows were to be read */
-	bool
-		timer_pulled_; /* pull_back() was called with Key::lowest() since the last timer refill began */
+	bool timer_read_;	/* a timer refill has finished since all rows were to be read */
+	bool timer_pulled_; /* all rows were to be read again since the last timer refill began */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

@@ -55,6 +55,14 @@ public:
 		ready_ = kHoldMax;
 	}
 
+	/* Read rows again that were changed, because memory may lack them. */
+	void read_again(const ChangedRows &rows)
+	{
+		queue_->schedule.pull_back(rows);
+		queue_->schedule.fire(wall_now());
+		ready_ = kHoldMax;
+	}
+
 	/*
 	 * Read all rows again. bound: an upper bound of the run_at of jobs that were due when they were
 	 * enqueued.

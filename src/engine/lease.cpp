@@ -64,6 +64,7 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint, bool of_reserve)
 	entry->failures = 0;
 	entry->holders = 0;
 	entry->missed_count = 0;
+	entry->missed_regrouped = false;
 	entry->pins = 1;
 	entry->attempt = 0;
 	entry->pid = MyProcPid;
@@ -125,13 +126,9 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 {
 	if (lease->queue != queue)
 	{
-		bool first = queue->recheck_at == 0;
-		/* With fifo, memory lacks the later jobs of each group. Read from the first row on, since any group may be concerned. */
-		bool behind = hint.group != 0 && rules_of(queue).fifo;
-		Key from = behind ? Key::lowest() : hint.key;
-		queue->recheck_key = first ? from : Min(queue->recheck_key, from);
-		queue->recheck_timer_key =
-			first ? hint.timer_key() : Min(queue->recheck_timer_key, hint.timer_key());
+		if (queue->recheck_at == 0)
+			queue->recheck = ChangedRows::none();
+		queue->recheck.add(hint);
 		queue->recheck_at = monotonic_now() + kParkTime;
 		return;
 	}
@@ -147,6 +144,7 @@ note_missed(Queue *queue, Lease *lease, const Hint &hint)
 		return;
 	if (lease->missed_count == 0)
 		lease->missed = hint;
+	lease->missed_regrouped |= hint.group != lease->missed.group;
 	lease->missed_count = lease->missed_count == 0 ? 1 : 2;
 }
 
@@ -329,6 +327,7 @@ end_lease(Lease *lease, bool gone)
 		note_ended_job(queue, lease->key.job_id);
 	Hint missed = lease->missed;
 	uint8 missed_count = lease->missed_count;
+	bool regrouped = lease->missed_regrouped;
 	AsideQuota *aside = lease->aside;
 	bool aside_common = lease->aside_common;
 	bool of_reserve = lease->of_reserve;
@@ -358,9 +357,10 @@ end_lease(Lease *lease, bool gone)
 		return false;
 	/* If SQL has changed the group of the row, `missed` has another group than `hint`. */
 	queue->schedule.look_at_group(missed.group);
-	/* Only the row shows which of several hints is right, so read all rows again. */
+	/* Only the row shows which of several hints is right, so read all rows again, or those of the group. */
 	if (missed_count > 1)
-		queue->schedule.pull_back(Key::lowest(), TimerKey::lowest());
+		queue->schedule.pull_back(regrouped ? ChangedRows::all()
+											: ChangedRows::all_of(missed.group));
 	return queue->schedule.file(missed) || missed_count > 1;
 }
 
@@ -424,7 +424,7 @@ unpark_due(Queue *queue, int64 monotonic)
 	if (queue->recheck_at != 0 && queue->recheck_at <= monotonic)
 	{
 		queue->recheck_at = 0;
-		queue->schedule.pull_back(queue->recheck_key, queue->recheck_timer_key);
+		queue->schedule.pull_back(queue->recheck);
 		unparked++;
 	}
 	return unparked;

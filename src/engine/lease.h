@@ -68,6 +68,19 @@ bool is_moving(const Lease *lease);
  */
 void note_missed(Queue *queue, Lease *lease, const Hint &hint);
 
+/*
+ * Note that SQL changes the group of the row. A visit of the new group may find the row, and take its
+ * job for the head of this group when the lease has ended. So end_lease() reads all rows again.
+ */
+inline void
+note_regrouped(Lease *lease)
+{
+	if (lease->missed_count == 0)
+		lease->missed = lease->hint;
+	lease->missed_count = 2;
+	lease->missed_regrouped = true;
+}
+
 struct HandOut
 {
 	int32 attempt;

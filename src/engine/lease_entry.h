@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "core/key.h"
+#include "core/changed_rows.h"
 #include "core/tree.h"
 #include "engine/counters.h"
 #include "engine/latency.h"
@@ -132,8 +132,9 @@ struct Lease
 	LeaseTimes times;
 	TimestampTz expires_at; /* the deadline as a wall-clock time, only for views */
 	LeaseState state;
-	uint8 missed_count; /* number of remembered hints; 2 means two or more */
-	Loss loss;			/* reason of a LOST, REAPING or doomed lease */
+	uint8 missed_count;	   /* number of remembered hints; 2 means two or more */
+	bool missed_regrouped; /* if missed_count is 2: a hint has another group than `missed` */
+	Loss loss;			   /* reason of a LOST, REAPING or doomed lease */
 	/* The account to which a set-aside lease is charged (lease_quota.h); NULL: not set aside. */
 	AsideQuota *aside;
 	bool aside_common; /* a set-aside lease is charged to the common part */
@@ -229,10 +230,8 @@ struct alignas(kCacheLine) LeaseLists
 	 */
 	uint64 next_serial;
 
-	/* When to read rows from recheck_key on again (monotonic); 0: never. */
-	int64 recheck_at;
-	Key recheck_key;
-	TimerKey recheck_timer_key;
+	int64 recheck_at;	 /* when to read the rows of `recheck` again (monotonic); 0: never */
+	ChangedRows recheck; /* unless recheck_at is 0 */
 };
 
 /* Initialize the lists for a queue that gets a slot, which has no leases yet. */

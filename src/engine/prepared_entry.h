@@ -21,17 +21,14 @@ struct Touched
 	/* generation of the queue's slot; 0: the transaction did nothing to the queue */
 	uint32 generation;
 	int32 queue_id;
-	int64 enqueued;		/* number of new jobs */
-	int64 deduplicated; /* number of enqueues that returned the id of an existing job */
-	int64 rows;			/* new rows, by enqueue or SQL, minus rows that were ended */
-	int64 dead;			/* new dead letters, minus dead letters that were removed */
-	int64 reserved;		/* number of jobs for which the transaction has reserved room */
-	bool recount;		/* the transaction has made changes that the other fields cannot express */
-	/* The next fields describe jobs that the transaction has added or changed. */
-	bool jobs;			 /* there are such jobs; false: the next three fields are not set */
-	Key key;			 /* smallest key of the jobs that are not delayed (is_delayed()) */
-	TimestampTz horizon; /* latest run_at of the jobs that are not delayed */
-	TimerKey timer_key;	 /* smallest timer key of the delayed jobs */
+	int64 enqueued;		 /* number of new jobs */
+	int64 deduplicated;	 /* number of enqueues that returned the id of an existing job */
+	int64 rows;			 /* new rows, by enqueue or SQL, minus rows that were ended */
+	int64 dead;			 /* new dead letters, minus dead letters that were removed */
+	int64 reserved;		 /* number of jobs for which the transaction has reserved room */
+	bool recount;		 /* the transaction has made changes that the other fields cannot express */
+	bool jobs;			 /* the transaction has added or changed jobs */
+	ChangedRows changed; /* if jobs: the rows of these jobs */
 	static constexpr int kDueMax = 8;
 	int due_count;
 	struct

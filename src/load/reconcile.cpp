@@ -20,8 +20,9 @@ is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
 {
 	if (holder_of(queue, hint.key.job_id) != nullptr || queue->schedule.covers(hint))
 		return true;
-	if (queue->recheck_at != 0 &&
-		(!(hint.key < queue->recheck_key) || !(hint.timer_key() < queue->recheck_timer_key)))
+	const ChangedRows &recheck = queue->recheck;
+	if (queue->recheck_at != 0 && (queue->options.fifo || !(hint.key < recheck.key) ||
+								   !(hint.timer_key() < recheck.timer_key)))
 		return true;
 	return look_at_all && queue->schedule.leads_to(hint);
 }

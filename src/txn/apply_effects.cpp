@@ -208,19 +208,11 @@ settle_leases(const LeaseEffect *first, const LeaseEffect *last, bool commit)
 		settle_rows_gone(first, last, monotonic);
 }
 
-/* Pull the cursors back to the smallest keys of the shed hints, which memory lacks. */
-static void
-file_shed(const QueueHints &jobs, QueueHold &hold)
-{
-	hold.schedule().raise_horizon(jobs.shed_horizon);
-	hold.read_from(hold->options.fifo ? Key::lowest() : jobs.shed_key, jobs.shed_timer_key);
-}
-
 static void
 file_hints(QueueHints &jobs)
 {
 	HintEffect *next = jobs.hints.begin();
-	bool shed = jobs.shed;
+	bool shed = jobs.is_shed;
 	while (next < jobs.hints.end() || shed)
 	{
 		bool filed = change_queue(jobs.ref, [&](QueueHold &hold) {
@@ -232,7 +224,7 @@ file_hints(QueueHints &jobs)
 				hold->counters.enqueued += next->jobs;
 			}
 			if (shed)
-				file_shed(jobs, hold);
+				hold.read_again(jobs.shed);
 			shed = false;
 		});
 		if (!filed)

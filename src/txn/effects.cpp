@@ -287,13 +287,10 @@ shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)
 	for (HintEffect *e = keep; e < end; e++)
 	{
 		first->jobs += e->jobs;
-		if (!e->hint.delayed && (!jobs->shed || e->hint.key.run_at > jobs->shed_horizon))
-			jobs->shed_horizon = e->hint.key.run_at;
-		if (!jobs->shed || e->hint.key < jobs->shed_key)
-			jobs->shed_key = e->hint.key;
-		if (!jobs->shed || e->hint.timer_key() < jobs->shed_timer_key)
-			jobs->shed_timer_key = e->hint.timer_key();
-		jobs->shed = true;
+		if (!jobs->is_shed)
+			jobs->shed = ChangedRows::none();
+		jobs->is_shed = true;
+		jobs->shed.add(e->hint);
 	}
 	return keep;
 }

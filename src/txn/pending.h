@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "core/changed_rows.h"
 #include "engine/lease.h"
 #include "engine/named/named_lock.h"
 #include "engine/named/named_rate.h"
@@ -179,18 +180,16 @@ template <typename T> struct List
 
 /*
  * The pending hints of one queue. If there are more hints than a window holds, the greatest hints
- * are shed: only their smallest keys are kept.
+ * are shed: only their smallest keys are kept (core/changed_rows.h).
  */
 struct QueueHints
 {
 	QueueRef ref;
 	Oid incarnation; /* incarnation of the extension; see invalidate_queue() */
 	List<HintEffect> hints;
-	int shed_at; /* number of hints from which shedding is tried */
-	bool shed;
-	Key shed_key;
-	TimerKey shed_timer_key;
-	int64 shed_horizon; /* greatest run_at among shed hints of jobs that were due when enqueued */
+	int shed_at;	  /* number of hints from which shedding is tried */
+	bool is_shed;	  /* there are shed hints */
+	ChangedRows shed; /* if is_shed: the rows of the shed hints */
 };
 
 struct Effects

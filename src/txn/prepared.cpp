@@ -182,22 +182,9 @@ touch_counted(PreparedEntry *entry, const QueueRef &ref)
 	return touched->generation == ref.generation ? touched : nullptr;
 }
 
-/* Lower the keys of `touched`, or raise its horizon, to those of a new job. */
-static void
-hand_over_hint(Touched *touched, const Hint &hint)
-{
-	if (hint.delayed)
-	{
-		touched->timer_key = Min(touched->timer_key, hint.timer_key());
-		return;
-	}
-	touched->key = Min(touched->key, hint.key);
-	touched->horizon = Max(touched->horizon, hint.key.run_at);
-}
-
 /*
- * Store the keys from which on memory will lack jobs of the queue when the transaction has committed.
- * This includes the jobs whose hints the transaction did not remember (`shed`).
+ * Store which jobs of the queue memory will lack when the transaction has committed. This includes the jobs whose hints the
+ * transaction did not remember (`shed`).
  */
 static void
 hand_over_jobs(PreparedEntry *entry, const QueueHints &jobs)
@@ -210,19 +197,12 @@ hand_over_jobs(PreparedEntry *entry, const QueueHints &jobs)
 	if (touched->generation != jobs.ref.generation)
 		return;
 	if (!touched->jobs)
-	{
-		touched->jobs = true;
-		touched->key = Key::highest();
-		touched->timer_key = TimerKey::highest();
-		touched->horizon = PG_INT64_MIN;
-	}
+		touched->changed = ChangedRows::none();
+	touched->jobs = true;
 	for (const HintEffect &effect : jobs.hints)
-		hand_over_hint(touched, effect.hint);
-	if (!jobs.shed)
-		return;
-	touched->key = Min(touched->key, jobs.shed_key);
-	touched->timer_key = Min(touched->timer_key, jobs.shed_timer_key);
-	touched->horizon = Max(touched->horizon, jobs.shed_horizon);
+		touched->changed.add(effect.hint);
+	if (jobs.is_shed)
+		touched->changed.add(jobs.shed);
 }
 
 static void

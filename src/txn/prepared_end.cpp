@@ -105,11 +105,8 @@ read_prepared_jobs(QueueHold &hold, const Touched *touched)
 {
 	if (touched == nullptr)
 		return hold.read_all(clock_mark(hold.queue()));
-	if (!touched->jobs)
-		return;
-	hold.schedule().raise_horizon(touched->horizon);
-	/* With fifo, a row that has left its group makes another job the head, whose key may be smaller. */
-	hold.read_from(hold->options.fifo ? Key::lowest() : touched->key, touched->timer_key);
+	if (touched->jobs)
+		hold.read_again(touched->changed);
 }
 
 /*

@@ -7,7 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
 
-my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\n");
+my $node = pgq_node('main', conf => "autovacuum = off\nsynchronous_commit = off\nmax_prepared_transactions = 5\n");
 my $s = session($node);
 
 # Executes a statement. Returns the answer, the number of look-ups that the statement has made in the indexes of that name, and the
@@ -69,6 +69,36 @@ ask($s, q{CREATE PROCEDURE drain(queue_name text, INOUT n int) LANGUAGE plpgsql 
 	is(ask($s, q{CALL drain('q', 0)}), $groups + $jobs - 1, 'when the heads are due, all jobs go out');
 	is(ask($s, q{SELECT * FROM pgq_check()}), '', '... all is well');
 	ask($s, q{SELECT pgq_drop_queue('q')});
+}
+
+# ---- COMMIT PREPARED: only the groups of the transaction are read again ----
+
+{
+	my $groups = 400;
+	for my $options ('fair => true', 'fair => true, group_concurrency => 2', 'fair => true, fifo => true', 'fifo => true', 'group_concurrency => 2')
+	{
+		ask($s, "SELECT pgq_create_queue('q', $options)");
+		is(ask($s, q{SELECT count(*) FROM pgq_claim('q')}), 0, "$options: the queue is empty");
+		enqueue('q', 2 * $groups, qq{'group_key', 'g' || i % $groups});
+		# A claim and the end of its job, of which the next job of the group may have to be read.
+		my $next = q{SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('q')};
+		ask($s, $next);
+		my ($look_ups, $entries) = (0, 0);
+		for my $i (1 .. 10)
+		{
+			ask($s, "BEGIN; SELECT pgq_enqueue('q', '1', group_key => 'g$i'); PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'");
+			my ($answer, @read) = cost('(by_group|by_order|fifo)', $next);
+			is($answer, 1, '... a claim after COMMIT PREPARED gets a job');
+			$look_ups += $read[0];
+			$entries += $read[1];
+		}
+		my $segments = ask($s, q{SELECT count(*) FROM pg_class WHERE relname ~ '^job_[0-9]+$'});
+		cmp_ok($look_ups, '<=', 5 * 10 * $segments, '... and makes few look-ups');
+		cmp_ok($entries, '<', 200, '... that read few rows');
+		is(ask($s, q{CALL drain('q', 0)}), 2 * $groups - 1, '... all jobs go out');
+		is(ask($s, q{SELECT * FROM pgq_check()}), '', '... all is well');
+		ask($s, q{SELECT pgq_drop_queue('q')});
+	}
 }
 
 # ---- fair: jobs without a group are looked for among many jobs with a group ----

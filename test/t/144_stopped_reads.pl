@@ -65,7 +65,7 @@ sub full_groups
 	return;
 }
 
-# COMMIT PREPARED makes memory forget the jobs of the queue. So the next claim makes steps of the lap, and visits the jobs without a
+# A change of the rules makes memory forget the jobs of the queue. So the next claim makes steps of the lap, and visits the jobs without a
 # group.
 sub read_again
 {
@@ -73,8 +73,8 @@ sub read_again
 	# With fifo, two groups have a job in work: the stopped claim gets the job of a third group.
 	begin_queue($options, ($group) x 5, defined $group ? ('y') x 3 : (), $options =~ /fifo/ ? 'z' : (), @more);
 	is(ask($other, "SELECT count(*) FROM pgq_claim('$queue', 2)"), 2, 'two jobs are in work');
-	my $key = defined $group ? "'$group'" : 'NULL';
-	ask($other, "BEGIN; SELECT pgq_enqueue('$queue', '1', group_key => $key); PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'");
+	ask($other, "SELECT pgq_alter_queue('$queue', fair => false)");
+	ask($other, "SELECT pgq_alter_queue('$queue', fair => true)");
 	return;
 }
 
@@ -227,6 +227,21 @@ for my $kind (@laps)
 	meanwhile_ok($_, $kind, [ 'jobs of many groups are enqueued' => sub {
 				"SELECT count(pgq_enqueue('$queue', '2', group_key => 'z' || i)) FROM generate_series(1, 16) i" } ], map { "z$_" } 1 .. 8)
 	  for 'lap-scan', 'lap-publish';
+}
+
+# A job in work becomes the head of another group, and ends after a visit of this group has read it. Memory has no place for its hint.
+{
+	begin_queue('fifo => true', 'x', 'y', 'y', map { "z$_" } 1 .. 8);
+	my ($x, $y) = split /\n/, ask($other, "SELECT job_id FROM pgq_claim('$queue', 2) ORDER BY 1");
+	my $ack = 'SELECT pgq_ack(job_id, lease) FROM pgq_ext.lease WHERE job_id =';
+	ask($other, "$ack $y");
+	ask($other, "UPDATE pgq_ext.job SET group_key = 'y', priority = -1 WHERE job_id = $x");
+	stop_at($worker, 'visit-publish');
+	ask($other, "$ack $x");
+	my $expected = waiting('fifo => true');
+	ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)');
+	is(reply($worker), 'one', 'a job in work that SQL has moved to another group ends during a visit of this group');
+	drained_ok($expected);
 }
 
 end_sessions();

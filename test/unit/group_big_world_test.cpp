@@ -28,6 +28,7 @@ struct Leased
 	int64_t counted;
 	Hint missed;
 	int missed_count;
+	bool missed_regrouped;
 	int64_t floor;
 	Turns::Given turn; /* Schedule::last_turn() after the pop */
 };
@@ -134,6 +135,7 @@ public:
 			return;
 		if (l.missed_count == 0)
 			l.missed = hint;
+		l.missed_regrouped |= l.missed_count > 0 && hint.group != l.missed.group;
 		l.missed_count = l.missed_count == 0 ? 1 : 2;
 	}
 
@@ -168,9 +170,12 @@ public:
 			unfiled.insert(id);
 		else if (p.prepares && pick(6) == 0)
 		{
-			c.note_met(row);
-			c.pull_back(row.delayed ? Key::highest() : row.key,
-						row.delayed ? row.timer_key() : TimerKey::highest());
+			/* COMMIT PREPARED of this row, and of the rows of which no callback has run yet. */
+			ChangedRows changed = ChangedRows::none();
+			changed.add(row);
+			for (; !unfiled.empty() && pick(3) != 0; unfiled.erase(unfiled.begin()))
+				changed.add(rows[*unfiled.begin()]);
+			c.pull_back(changed);
 		}
 		else
 			c.file(row);
@@ -267,8 +272,9 @@ public:
 			fail("limit exceeded");
 		if (counts(hint.group) && rules.rate > 0 && started(hint.group) >= rules.rate)
 			fail("rate exceeded");
-		Leased l{hint, true, counts(hint.group) ? hint.group : 0, {}, 0, c.floor_of(hint.group),
-				 turn};
+		Leased l{
+			hint, true, counts(hint.group) ? hint.group : 0, {}, 0, false, c.floor_of(hint.group),
+			turn};
 		if (l.counted != 0)
 		{
 			need_entry(hint.group);
@@ -288,7 +294,8 @@ public:
 		if (l.missed_count > 0)
 			c.look_at_group(l.missed.group);
 		if (l.missed_count > 1)
-			c.pull_back(Key::lowest(), TimerKey::lowest());
+			c.pull_back(l.missed_regrouped ? ChangedRows::all()
+										   : ChangedRows::all_of(l.missed.group));
 		if (l.missed_count > 0)
 			c.file(l.missed);
 		if (refile && rows.contains(id))

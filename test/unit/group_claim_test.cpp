@@ -8,6 +8,7 @@
 
 namespace {
 
+using pgq::ChangedRows;
 using pgq::GroupRules;
 using pgq::Hint;
 using pgq::Key;
@@ -41,7 +42,7 @@ public:
 	int64_t now() { return clock++; }
 	void add(int64_t group, int32_t priority = 0, int64_t run_at = 0, bool delayed = false)
 	{
-		auto id = static_cast<int64_t>(rows.size()) + 1;
+		int64_t id = next_id++;
 		rows[id] = {.key = {priority, run_at, id}, .place = {}, .delayed = delayed, .group = group};
 	}
 
@@ -128,6 +129,7 @@ public:
 			if (due(row) && !(row.key < from))
 				order[row.key] = row;
 		int n = 0;
+		looks += static_cast<int>(order.size());
 		for (auto &[key, row] : order)
 		{
 			if (n++ == batch)
@@ -178,6 +180,7 @@ public:
 		{
 			std::vector<Hint> found;
 			Key next;
+			looks++;
 			int k = rows_of(of[i].group, of[i].from, std::min(of[i].room, 32), found, &next);
 			c.finish_visit(of[i], found.data(), k, next, INT64_MAX);
 		}
@@ -207,6 +210,7 @@ public:
 		int n = 0;
 		for (auto &[group, rows_] : groups)
 		{
+			looks++;
 			if (!valid || n++ == pgq::kVisitsMax)
 				break;
 			std::vector<Hint> found;
@@ -235,9 +239,11 @@ public:
 	Schedule c;
 	std::map<int64_t, Hint> rows;
 	std::map<int64_t, Hint> leased;
-	int64_t clock = 1000;
+	int64_t clock = 1000, next_id = 1;
 	int batch, timer_batch;
 	int rounds = 0, steps = 0, visits = 0, refills = 0, timer_refills = 0;
+	int looks =
+		0; /* groups that visits and steps have read, and rows that refills of the window could have read */
 };
 
 /* Only claims read rows: no scheduler runs, or it has not come to this queue yet. One job is ready. */
@@ -286,6 +292,71 @@ TEST(GroupClaim, APreparedDelayedJobCostsNothing)
 	EXPECT_EQ(q.c.size(), before) << "all is read again for a job that is not even due";
 }
 
+/* COMMIT PREPARED of jobs of a few groups: claims read these groups, and no other row. */
+TEST(GroupClaim, PreparedJobsCostAsManyLooksAsTheyHaveGroups)
+{
+	for (const GroupRules &rules :
+		 {kFair, GroupRules{.limit = 8, .fifo = false, .fair = true}, GroupRules{.limit = 8}})
+		for (int changed : {1, ChangedRows::kGroupsMax})
+		{
+			Claimer q(4096, 16, rules);
+			q.timer_refill();
+			EXPECT_EQ(q.claim(), 0) << "memory lacks no row";
+			for (int64_t g = 0; g < 2000; g++)
+			{
+				q.add(1 + g % 1000);
+				q.c.file(q.rows.rbegin()->second);
+			}
+			q.looks = 0;
+			for (int round = 0; round < 20; round++)
+			{
+				ChangedRows rows = ChangedRows::none();
+				for (int i = 0; i < changed; i++)
+				{
+					q.add(1 + (round * 37 + i * 101) % 1000);
+					rows.add(q.rows.rbegin()->second);
+				}
+				q.c.pull_back(rows);
+				q.ack(q.claim());
+			}
+			while (int64_t id = q.claim())
+				q.ack(id);
+			EXPECT_TRUE(q.rows.empty());
+			EXPECT_LE(q.looks, 20 * changed)
+				<< "fair " << rules.fair << ", " << changed << " groups";
+		}
+}
+
+/*
+ * Why a queue cannot have fair and group_rate_limit: the groups that are not remembered share one count of starts. Each start uses
+ * up the room of all, and when there is room again, claims have to look at each group.
+ */
+TEST(GroupClaim, FairAndARateLookAtAllGroupsForEachStart)
+{
+	static constexpr int kGroups = 1000;
+	static constexpr int kStarts = 20;
+	for (int remembered : {0, kGroups})
+	{
+		Claimer q(4096, 16, {.limit = 0, .fifo = false, .fair = true, .rate = 1, .period = 1600});
+		q.c.groups().remember_at_most(remembered);
+		q.timer_refill();
+		for (int i = 0; i < 2 * kGroups; i++)
+			q.add(1 + i % kGroups);
+		for (int i = 0; i < kStarts; i++)
+		{
+			int64_t id = q.claim();
+			ASSERT_GT(id, 0);
+			q.c.groups().note_start(q.leased[id].group, true);
+			q.ack(id);
+			if (remembered > 0)
+				continue;
+			EXPECT_EQ(q.claim(), 0) << "no group may start a job now";
+			(void) q.c.let_time_pass(3200 * (i + 1));
+		}
+		EXPECT_EQ(remembered == 0, q.looks >= kStarts * kGroups) << q.looks << " look-ups";
+	}
+}
+
 /*
  * Memory may lack rows (after COMMIT PREPARED, or when a job with two missed hints has ended), while one job of a higher
  * priority is in work. Its row must not make the lap visit all groups at a priority of which no job can go out.
@@ -307,6 +378,36 @@ TEST(GroupClaim, ALeasedJobOfAHigherPriorityCostsALapOfAllGroups)
 		steps[leased] = q.steps - before;
 	}
 	EXPECT_LE(steps[1], 4 * steps[0] + 8);
+}
+
+/*
+ * With fifo, a job becomes due while a step reads, and the step takes the job over before its commit callback runs. Its end makes a
+ * claim look for the next job of the group before a job of a lower priority goes out.
+ */
+TEST(GroupClaim, AJobThatBecomesDueDuringAStep)
+{
+	Claimer q(64, 16, {.limit = 0, .fifo = true, .fair = true});
+	Schedule &c = q.c;
+	q.timer_refill();
+	c.fire(1000);
+	LapStep step = c.begin_step();
+	Hint low{.key = {0, 1000, 1}, .place = {}, .delayed = false, .group = 3};
+	Hint late{.key = {4, 2000, 2}, .place = {}, .delayed = true, .group = 4};
+	c.fire(2000);
+	EXPECT_TRUE(c.look_at_step(&step, low.key.priority));
+	EXPECT_TRUE(c.take_group(step, low.group, &low, 1, Key::highest()));
+	EXPECT_TRUE(c.take_group(step, late.group, &late, 1, Key::highest()));
+	c.take_rest(step);
+	c.end_step();
+	while (c.wants_visit()) /* of the jobs without a group */
+		q.visit();
+	Hint popped = c.pop();
+	EXPECT_EQ(popped.key.job_id, 2);
+	EXPECT_TRUE(c.admit(popped));
+	c.took(popped);
+	c.release_group(late.group);
+	EXPECT_FALSE(c.poppable()) << "the next job of the group may have the higher priority";
+	EXPECT_TRUE(c.wants_visit());
 }
 
 /* A group with many jobs in work is read again: its leased rows are passed over three at a time, each a look-up. */

@@ -63,4 +63,14 @@ fault start-uncounted groups.h 'rates_.starts_of(group).note(1, rates_.now());' 
 fault merged-group-uncounted groups.h 'rates_.add_to_others(starts);' ''
 fault throttled-for-ever groups.h 'rates_.throttle(group);' 'rates_.stop_timing(group);'
 fault timer-passes-unseen schedule.h 'return known_to(timer_refill_, timer_cursor_).run_at <= due_line_;' 'return timer_refill_.active && known_to(timer_refill_, timer_cursor_).run_at <= due_line_;'
+fault prepared-row-of-full-group ready_jobs.h 'else if (!groups_.drop(id, from))' 'else if (groups_.room(id) > 0)'
+fault prepared-row-unmarked ready_jobs.h 'else if (!groups_.drop(id, from))
+			look_from(id, from);' 'else
+			groups_.drop(id, from);'
+fault prepared-priority-unnoted ready_jobs.h 'turns_.note_ready(key.priority);
+		Key from' 'Key from'
+fault prepared-head-below-floor ready_jobs.h 'heads_.forget(id);' 'heads_.doubt(id);'
+fault prepared-row-left-group ready_jobs.h 'Key from = in_order ? Key::lowest() : key;' 'Key from = key;'
+fault prepared-row-without-group ready_jobs.h 'if (id == 0 && !fair())' 'if (id == 0)'
+fault prepared-horizon-unraised schedule.h 'horizon_.raise(rows.horizon);' ''
 [ $failed -eq 0 ]

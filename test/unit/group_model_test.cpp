@@ -96,6 +96,13 @@ constexpr GroupRules kFair{.limit = 0, .fifo = false, .fair = true};
 constexpr GroupRules kFairOne{.limit = 1, .fifo = false, .fair = true};
 constexpr GroupRules kFairFifo{.limit = 0, .fifo = true, .fair = true};
 constexpr GroupRules kRate{.limit = 0, .fifo = false, .fair = false, .rate = 1, .period = kPeriod};
+/* The library ignores fair in a queue with group_rate_limit, because of the cost (docs/decisions.md). */
+constexpr GroupRules kFairRate{
+	.limit = 0, .fifo = false, .fair = true, .rate = 1, .period = kPeriod};
+constexpr GroupRules kFairFifoRate{
+	.limit = 0, .fifo = true, .fair = true, .rate = 1, .period = kPeriod};
+constexpr GroupRules kFairRateTwo{
+	.limit = 0, .fifo = false, .fair = true, .rate = 2, .period = 2 * kPeriod};
 constexpr GroupRules kRateTwo{
 	.limit = 0, .fifo = false, .fair = false, .rate = 2, .period = 2 * kPeriod};
 
@@ -116,7 +123,8 @@ explore(const Plan &plan)
 	testing::Test::RecordProperty("states", static_cast<int>(explorer.states()));
 }
 
-const GroupRules kAllRules[] = {kOne, kTwo, kFifo, kFair, kFairOne, kFairFifo, kRate};
+const GroupRules kAllRules[] = {kOne,	   kTwo,  kFifo,	 kFair,		   kFairOne,
+								kFairFifo, kRate, kFairRate, kFairFifoRate};
 
 class EveryOrder : public testing::TestWithParam<int>
 {
@@ -192,9 +200,52 @@ TEST_P(EveryOrder, OtherGroupsByHand)
 {
 	explore({.jobs = {{1}, {1}, {2}}, .rules = {rules()}, .leases = 1, .regroups = true});
 }
+TEST_P(EveryOrder, MovesToAnotherSegment)
+{
+	explore({.jobs = {{1}, {1, 1}, {2}},
+			 .rules = {rules()},
+			 .leases = 1,
+			 .moves = true,
+			 .abandons = true});
+}
+TEST_P(EveryOrder, MovesOfJobsInASmallMemory)
+{
+	explore({.jobs = {{1}, {2}, {3}, {0}},
+			 .rules = {rules()},
+			 .leases = 1,
+			 .crosses = false,
+			 .moves = true});
+}
 TEST_P(EveryOrder, PreparedTransactions)
 {
 	explore({.jobs = {{1}, {2}, {1, 1}}, .rules = {rules()}, .leases = 1, .prepares = true});
+}
+TEST_P(EveryOrder, PreparedChangesOfGroups)
+{
+	explore({.jobs = {{1}, {1, 1}, {2}},
+			 .rules = {rules()},
+			 .leases = 1,
+			 .prepares = true,
+			 .regroups = true});
+}
+TEST_P(EveryOrder, PreparedDelayedJobs)
+{
+	explore({.jobs = {{1, 0, 1}, {1}, {0, 1, 1}},
+			 .rules = {rules()},
+			 .timer = 1,
+			 .batch = 1,
+			 .ticks = 1,
+			 .prepares = true});
+}
+TEST_P(EveryOrder, PreparedTransactionsAndAClockThatIsSetBack)
+{
+	explore({.jobs = {{1}, {1}},
+			 .rules = {rules()},
+			 .timer = 1,
+			 .batch = 1,
+			 .ticks = 1,
+			 .back = true,
+			 .prepares = true});
 }
 TEST_P(EveryOrder, RulesThatComeAndGo)
 {
@@ -216,8 +267,9 @@ Plan
 random_plan(std::mt19937 &random, bool live)
 {
 	auto pick = [&](int n) { return static_cast<int>(random() % n); };
-	static const GroupRules all[] = {kNoRules, kOne,	  kTwo,	 kFifo,	  kFair,
-									 kFairOne, kFairFifo, kRate, kRateTwo};
+	static const GroupRules all[] = {kNoRules, kOne,	  kTwo,			kFifo,
+									 kFair,	   kFairOne,  kFairFifo,	kRate,
+									 kRateTwo, kFairRate, kFairRateTwo, kFairFifoRate};
 	Plan plan;
 	bool crowded = pick(3) == 0; /* many groups, few places */
 	int groups = crowded ? 6 + pick(5) : 1 + pick(6);
@@ -233,7 +285,7 @@ random_plan(std::mt19937 &random, bool live)
 	plan.timer = 1 + pick(3);
 	plan.back = plan.ticks > 0 && pick(3) == 0;
 	plan.leases = 1 + pick(6);
-	plan.remembered = pick(4);
+	plan.remembered = pick(4) > 0 ? pick(4) : kMaxJobs;
 	plan.batch = 1 + pick(4);
 	plan.skips = pick(3);
 	plan.passes = 12;
@@ -242,6 +294,7 @@ random_plan(std::mt19937 &random, bool live)
 	plan.prepares = pick(3) == 0;
 	plan.deletes = pick(3) == 0;
 	plan.regroups = pick(3) == 0;
+	plan.moves = pick(3) == 0;
 	plan.restarts = pick(4) == 0;
 	plan.abandons = pick(2);
 	return plan;

@@ -62,6 +62,7 @@ struct Plan
 	bool prepares = false;
 	bool deletes = false;
 	bool regroups = false;
+	bool moves = false; /* rotation moves rows to another segment */
 	bool restarts = false;
 	bool abandons = false;
 	bool slow = false;	/* many actions happen while a process reads */
@@ -80,10 +81,11 @@ enum Action : uint8_t
 	kTimer,
 	kRules,
 	kRestart,
+	kResolveAll, /* COMMIT PREPARED of a transaction that has inserted or changed all unfiled rows, of too many groups to name them */
 	/* Actions on one job: */
 	kInsert,
 	kFile,
-	kResolve, /* COMMIT PREPARED of the inserting transaction: rows from the job's key on are read again */
+	kResolve, /* COMMIT PREPARED of the transaction that has inserted or changed the row: rows of its group are read again */
 	kVerify,
 	kAck,
 	kRetry,
@@ -92,13 +94,17 @@ enum Action : uint8_t
 	kEnd, /* the commit callback ends the lease */
 	kDelete,
 	kRegroup,
+	kMove,	/* rotation takes the lease of a waiting job, to move its row */
+	kMoved, /* ... and commits. A reading that is under way misses the row: it has read the new segment before, the old one after that */
+	kNotMoved, /* ... or fails */
 	kActions
 };
 inline constexpr Action kFirstOfJob = kInsert;
 inline constexpr const char *kNames[] = {
-	"tick",	 "tick back", "pass",		 "pop",		   "read", "read early", "abandon",
-	"timer", "rules",	  "restart",	 "insert",	   "file", "resolve",	 "verify",
-	"ack",	 "retry",	  "retry later", "undo claim", "end",  "delete",	 "regroup"};
+	"tick",	   "tick back", "pass",	   "pop",		  "read",		"read early", "abandon",
+	"timer",   "rules",		"restart", "resolve all", "insert",		"file",		  "resolve",
+	"verify",  "ack",		"retry",   "retry later", "undo claim", "end",		  "delete",
+	"regroup", "move",		"moved",   "not moved"};
 
 struct Job
 {
@@ -111,12 +117,15 @@ struct Job
 		kFree,
 		kClaiming,
 		kOut,
-		kEnding
+		kEnding,
+		kMoving,   /* the lease of a rotation */
+		kHasMoved, /* ... which has committed; its callback has not ended the lease yet */
 	} lease;
 	Hint leased;			/* hint by which the lease was taken */
 	pgq::Turns::Given turn; /* kClaiming: Schedule::last_turn() after the pop */
 	Hint missed;			/* another hint, met while the job was leased */
 	uint8_t missed_count;	/* number of missed hints; 2: at least two */
+	bool missed_regrouped;	/* a missed hint has another group than `missed` */
 	int64_t counted;		/* group in which the lease counts; 0: none */
 	bool refile;			/* kEnding: the row is filed when the lease ends */
 	uint8_t changes;		/* number of retries and changes of the group */
@@ -133,6 +142,7 @@ struct Reading
 		kStep
 	} kind;
 	bool read;			  /* the rows were read, but not published */
+	uint32_t missed;	  /* bits of jobs whose rows were moved since the reading began */
 	Key start;			  /* kRefill */
 	int64_t due, horizon; /* of the Schedule, when the reading began */
 	int n;				  /* number of groups */
@@ -221,11 +231,16 @@ private:
 	static bool same(const Hint &a, const Hint &b) { return a.key == b.key && a.group == b.group; }
 	bool due(const Hint &h) const { return c.due(h); }
 	bool counts(int64_t group) const { return group != 0 && rules().count(); }
+	static bool is_moving(const Job &j)
+	{
+		return j.lease == Job::kMoving || j.lease == Job::kHasMoved;
+	}
+	/* Return the number of leases that claims have taken. Moves have leases of their own. */
 	int leases() const
 	{
 		int n = 0;
 		for (int i = 0; i < jobs(); i++)
-			n += s.jobs[i].lease != Job::kFree;
+			n += s.jobs[i].lease != Job::kFree && !is_moving(s.jobs[i]);
 		return n;
 	}
 	int running(int64_t group) const
@@ -281,6 +296,9 @@ private:
 	{
 		if (!j.live || j.unfiled || j.lease != Job::kFree || !due(j.row) || room(j.row.group) == 0)
 			return false;
+		/* A rate may keep a job back for longer than needed: all groups without an entry share one counter. */
+		if (rules().rate > 0 && c.groups().room(j.row.group) == 0)
+			return false;
 		return !rules().in_order(j.row.group) ||
 			   (head_of(j.row.group) == &j.row && group_is_settled(j.row.group));
 	}
@@ -329,7 +347,20 @@ private:
 			return;
 		if (j.missed_count == 0)
 			j.missed = hint;
+		j.missed_regrouped =
+			j.missed_count > 0 && (j.missed_regrouped || hint.group != j.missed.group);
 		j.missed_count = j.missed_count == 0 ? 1 : 2;
+	}
+	/* Add the row that a prepared transaction has written, and with fifo the row that has left its group. */
+	void add_prepared(pgq::ChangedRows &rows, Job &j)
+	{
+		Hint left = j.row;
+		left.group = j.ghost_group;
+		left.delayed = false;
+		if (j.ghost && rules().fifo)
+			rows.add(left);
+		rows.add(j.row);
+		j.unfiled = j.ghost = false;
 	}
 	void take_entry(int64_t group)
 	{
@@ -352,6 +383,8 @@ private:
 	bool verify(Job &j);
 	void end(Job &j);
 	void begin_read(Reading::Kind kind);
+	/* Return whether the reading misses the row of a job. With fifo a head is not missed, since it is read with a snapshot. */
+	bool misses(int i) const { return (s.reading.missed >> i & 1) != 0; }
 	void read_rows(const Key &from, int64_t group, size_t most, Reading::Rows &rows) const;
 	void pass_over(const Key &from, Reading::Rows &rows) const;
 	void read();
@@ -385,11 +418,10 @@ World::pop()
 	Hint hint = c.pop();
 	Job &j = job_of(hint);
 	bool real = j.live && same(j.row, hint) && eligible(j);
-	if (p.strict && rules().rate == 0 && real && is_overtaking(hint.key.priority))
+	if (p.strict && real && is_overtaking(hint.key.priority))
 		fail("job " + std::to_string(hint.key.job_id) +
 			 " goes out before one of a higher priority");
-	if (p.strict && rules().rate == 0 && real && first != nullptr && !same(hint, wanted) &&
-		comes_before(wanted, hint))
+	if (p.strict && real && first != nullptr && !same(hint, wanted) && comes_before(wanted, hint))
 		fail("job " + std::to_string(hint.key.job_id) + " goes out before " +
 			 std::to_string(wanted.key.job_id));
 	pgq::Turns::Given turn = c.last_turn();
@@ -467,21 +499,24 @@ World::end(Job &j)
 {
 	Hint leased = j.leased;
 	bool claiming = j.lease == Job::kClaiming;
+	bool moved = is_moving(j);
 	int64_t counted = j.counted;
 	Hint missed = j.missed;
 	int missed_count = j.missed_count;
+	bool regrouped = j.missed_regrouped;
 	bool refile = j.refile;
 	j.lease = Job::kFree;
 	j.turn = {};
 	j.counted = 0;
 	j.missed_count = 0;
+	j.missed_regrouped = false;
 	j.refile = false;
 	if (counted != 0)
 		c.release_group(counted, claiming);
-	if (leased.group != 0 && rules().count())
+	if (leased.group != 0 && rules().count() && !moved)
 		c.look_at_group(leased.group);
 	if (missed_count > 1)
-		c.pull_back(Key::lowest(), TimerKey::lowest());
+		c.pull_back(regrouped ? pgq::ChangedRows::all() : pgq::ChangedRows::all_of(missed.group));
 	if (missed_count > 0)
 	{
 		c.look_at_group(missed.group);
@@ -519,7 +554,7 @@ World::read_rows(const Key &from, int64_t group, size_t most, Reading::Rows &row
 {
 	std::map<Key, Hint> order;
 	for (int i = 0; i < jobs(); i++)
-		if (const Job &j = s.jobs[i]; j.live && (group < 0 || j.row.group == group) &&
+		if (const Job &j = s.jobs[i]; j.live && !misses(i) && (group < 0 || j.row.group == group) &&
 									  !(j.row.key < from) &&
 									  (j.row.key.run_at <= s.reading.due ||
 									   (!j.row.delayed && j.row.key.run_at <= s.reading.horizon)))
@@ -570,7 +605,7 @@ World::read()
 		r.highest = first.n > 0 ? first.rows[0].key.priority : INT64_MIN;
 		std::map<int64_t, int> groups;
 		for (int i = 0; i < jobs(); i++)
-			if (const Job &j = s.jobs[i]; j.live && j.row.group != 0 &&
+			if (const Job &j = s.jobs[i]; j.live && !misses(i) && j.row.group != 0 &&
 										  j.row.group >= r.step.from && j.row.group <= r.step.to)
 				groups[j.row.group]++;
 		r.rest = true;
@@ -751,7 +786,7 @@ World::act(Action action, int i)
 				std::max(s.rate_since, old.rate > 0 ? s.monotonic - old.period : s.monotonic + 1);
 			for (int k = 0; k < jobs() && rules().count(); k++)
 				if (Job &l = s.jobs[k];
-					l.lease != Job::kFree && l.counted == 0 && l.leased.group != 0)
+					l.lease != Job::kFree && !is_moving(l) && l.counted == 0 && l.leased.group != 0)
 				{
 					take_entry(l.leased.group);
 					l.counted = l.leased.group;
@@ -767,12 +802,26 @@ World::act(Action action, int i)
 				Job &l = s.jobs[k];
 				l.lease = Job::kFree;
 				l.counted = l.missed_count = 0;
-				l.unfiled = l.ghost = l.refile = false;
+				l.unfiled = l.ghost = l.refile = l.missed_regrouped = false;
 			}
 			s.reading.kind = Reading::kNone;
 			s.starts_n = 0;
 			start();
 			return true;
+		case kResolveAll:
+		{
+			if (!p.prepares)
+				return false;
+			pgq::ChangedRows rows = pgq::ChangedRows::none();
+			for (int k = 0; k < jobs(); k++)
+				if (Job &l = s.jobs[k]; l.unfiled && l.live && l.lease != Job::kEnding)
+					add_prepared(rows, l);
+			if (rows.groups == 0)
+				return false;
+			rows.groups = pgq::ChangedRows::kTooMany;
+			c.pull_back(rows);
+			return true;
+		}
 		case kInsert:
 			if (j.inserted || (!p.crosses && i > 0 && !s.jobs[i - 1].inserted))
 				return false;
@@ -799,11 +848,34 @@ World::act(Action action, int i)
 		case kResolve:
 			if (!p.prepares || !j.unfiled || !j.live || j.lease == Job::kEnding)
 				return false;
-			j.unfiled = false;
-			c.note_met(j.row);
-			c.pull_back(j.row.key, j.row.delayed ? j.row.timer_key() : TimerKey::highest());
-			if (j.lease != Job::kFree)
-				note_missed(j, j.row);
+			{
+				pgq::ChangedRows rows = pgq::ChangedRows::none();
+				add_prepared(rows, j);
+				c.pull_back(rows);
+				return true;
+			}
+		case kMove:
+			if (!p.moves || !j.live || j.unfiled || j.ghost || j.lease != Job::kFree ||
+				j.changes > 1)
+				return false;
+			j.changes++;
+			j.lease = Job::kMoving;
+			j.leased = j.row;
+			j.missed_count = 0;
+			j.counted = 0;
+			return true;
+		case kMoved:
+			if (j.lease != Job::kMoving)
+				return false;
+			if (s.reading.kind != Reading::kNone && !s.reading.read)
+				s.reading.missed |= 1U << i;
+			j.lease = Job::kHasMoved;
+			return true;
+		case kNotMoved:
+			if (j.lease != Job::kMoving)
+				return false;
+			j.refile = true;
+			end(j);
 			return true;
 		case kVerify:
 			return j.lease == Job::kClaiming && (verify(j), true);
@@ -831,9 +903,15 @@ World::act(Action action, int i)
 			end(j);
 			return true;
 		case kEnd:
-			return j.lease == Job::kEnding && (end(j), true);
+			if (j.lease != Job::kEnding && j.lease != Job::kHasMoved)
+				return false;
+			/* The callback of a move ends the lease first. Later it files the row (kFile). */
+			j.unfiled |= j.lease == Job::kHasMoved && j.live;
+			end(j);
+			return true;
 		case kDelete:
-			if (!p.deletes || !j.live || j.ghost || j.lease == Job::kEnding)
+			if (!p.deletes || !j.live || j.ghost || j.lease == Job::kEnding ||
+				j.lease == Job::kMoving)
 				return false;
 			j.live = false;
 			j.ghost = true;
@@ -842,11 +920,17 @@ World::act(Action action, int i)
 			return true;
 		case kRegroup:
 			if (!p.regroups || !j.live || j.unfiled || j.ghost || j.changes > 0 ||
-				j.lease == Job::kEnding)
+				j.lease == Job::kEnding || j.lease == Job::kMoving)
 				return false;
 			j.changes++;
 			j.ghost = j.unfiled = true;
 			j.ghost_group = j.row.group;
+			if (j.lease != Job::kFree)
+			{
+				j.missed = j.missed_count > 0 ? j.missed : j.leased;
+				j.missed_count = 2;
+				j.missed_regrouped = true;
+			}
 			j.row.group = 1 + j.row.group % 2;
 			return true;
 		default:
@@ -895,7 +979,7 @@ World::expected(int most) const
 		if (eligible(s.jobs[i]))
 			ready[s.jobs[i].row.group]++;
 	for (auto &[group, jobs] : ready)
-		n += std::min(jobs, room(group));
+		n += std::min({jobs, room(group), c.groups().room(group)});
 	return std::min({n, most, p.leases - leases()});
 }
 
@@ -989,7 +1073,7 @@ World::drain(unsigned seed)
 	{
 		any = s.reading.kind != Reading::kNone && act(kRead, 0);
 		for (int i = 0; i < jobs(); i++)
-			any |= act(kFile, i) || act(kVerify, i) || act(kEnd, i);
+			any |= act(kFile, i) || act(kVerify, i) || act(kMoved, i) || act(kEnd, i);
 	}
 	for (int k = 0; k < 200 && wrong.empty(); k++)
 	{
@@ -998,7 +1082,8 @@ World::drain(unsigned seed)
 		int exact = expected(want);
 		long before = looks;
 		int n = claim(want);
-		if (n < exact && rules().rate == 0)
+		/* If a remembered group loses its entry during the claim, its starts count for all groups without an entry. */
+		if (n < exact && (rules().rate == 0 || p.remembered >= kMaxJobs))
 			fail("a claim of " + std::to_string(want) + " gets " + std::to_string(n) +
 				 " jobs, of " + std::to_string(exact));
 		if (looks - before > 60 * (n + 2))
@@ -1043,7 +1128,7 @@ World::code() const
 	{
 		const Job &j = s.jobs[i];
 		put(j.inserted + 2 * j.live + 4 * j.unfiled + 8 * j.ghost + 16 * j.refile), put(j.lease),
-			put(j.changes), put(j.missed_count);
+			put(j.changes), put(j.missed_count + 4 * j.missed_regrouped);
 		put_hint(j.row);
 		if (j.ghost)
 			put(j.ghost_group);
@@ -1097,8 +1182,8 @@ World::code() const
 	put(r.kind);
 	if (r.kind != Reading::kNone)
 	{
-		put(r.read), put_key(r.start), put(r.due), put(r.n), put(r.rest), put(r.highest),
-			put(r.step.from), put(r.step.to), put(r.step.priority);
+		put(r.read), put(static_cast<int>(r.missed & 0x7f)), put_key(r.start), put(r.due), put(r.n),
+			put(r.rest), put(r.highest), put(r.step.from), put(r.step.to), put(r.step.priority);
 		for (int i = 0; i < std::max(r.n, r.kind == Reading::kRefill ? 1 : 0); i++)
 		{
 			put(r.visits[i].group), put_key(r.visits[i].from), put(r.of[i].n),
