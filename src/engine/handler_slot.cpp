@@ -1,15 +1,16 @@
 #include "engine/handler_slot.h"
 
+#include "engine/handler_crash.h"
 #include "pg/scope.h"
+#include "pg/server_stop.h"
 
 #include <csignal>
 
 namespace pgq {
 
-constinit int max_handler_workers = 2;
-
 /* The slot of this process, if it is a handler's worker. */
 static constinit HandlerSlot *my_slot = nullptr;
+static constinit int64 soon_until = 0; /* monotonic: calls before that are soon after the start */
 
 Size
 handler_slots_size()
@@ -17,8 +18,6 @@ handler_slots_size()
 	return add_size(offsetof(HandlerSlots, slots),
 					mul_size(max_handler_workers, sizeof(HandlerSlot)));
 }
-
-static void copy_suspects(CrashSuspect (&to)[kCrashSuspects]);
 
 void
 place_handler_slots(void *memory)
@@ -33,7 +32,7 @@ place_handler_slots(void *memory)
 		pg_atomic_init_u64(&slot.token, 0);
 		pg_atomic_init_u64(&slot.cancelled, 0);
 	}
-	copy_suspects(shared->handlers->suspects);
+	shared->handlers->careful = recall_crashes(shared->handlers->suspects);
 }
 
 /* One hold of the lock visits all tickets. If more roles wait, some wait without a ticket. */
@@ -95,10 +94,18 @@ another_goes_first(Oid role, int64 now)
 
 /* ---- for schedulers ---- */
 
-static HandlerSlot *
-free_slot()
+/* Handlers are careful until so long after the first start of a worker. */
+static bool
+is_careful(int64 now)
 {
-	for (int i = 0; i < max_handler_workers; i++)
+	return shared->handlers->careful && now - shared->handlers->began < HandlerSuspects::kSoon;
+}
+
+static HandlerSlot *
+free_slot(int64 now)
+{
+	int n = is_careful(now) ? Min(max_handler_workers, 1) : max_handler_workers;
+	for (int i = 0; i < n; i++)
 		if (shared->handlers->slots[i].state == HandlerSlot::kFree)
 			return &shared->handlers->slots[i];
 	return nullptr;
@@ -110,7 +117,9 @@ take_handler_slot(Oid role, const QueueRef &first, HandlerOrder *order)
 	return with_slots([&] {
 		/* Leave a ticket if no slot is free for this role. Otherwise fill the slot and the order. */
 		int64 now = monotonic_now();
-		HandlerSlot *slot = free_slot();
+		if (shared->handlers->began == 0)
+			shared->handlers->began = now;
+		HandlerSlot *slot = free_slot(now);
 		if (slot == nullptr || another_goes_first(role, now))
 		{
 			tickets().keep(MyDatabaseId, role, now);
@@ -236,6 +245,7 @@ begin_handler_worker(const HandlerOrder &order)
 		slot->procno = my_procno();
 		slot->pid = MyProcPid;
 		my_slot = slot;
+		soon_until = shared->handlers->began + HandlerSuspects::kSoon;
 		return true;
 	});
 }
@@ -275,10 +285,25 @@ set_handler_idle(bool idle)
 	with_slots([&] { my_slot->idle = idle; });
 }
 
+bool
+calls_are_careful()
+{
+	return shared->handlers->careful && monotonic_now() < soon_until;
+}
+
+static int
+my_slot_number()
+{
+	return static_cast<int>(my_slot - shared->handlers->slots);
+}
+
 void
 begin_handler_call(const HandlerCall &call, int64 token)
 {
+	bool soon = monotonic_now() < soon_until;
+	note_call_begin(my_slot_number(), call, soon, calls_are_careful());
 	my_slot->call = call;
+	my_slot->soon = soon;
 	pg_atomic_write_u64(&my_slot->cancelled, 0);
 	pg_write_barrier();
 	pg_atomic_write_u64(&my_slot->token, static_cast<uint64>(token));
@@ -290,6 +315,7 @@ end_handler_call()
 {
 	pg_atomic_write_u64(&my_slot->token, 0);
 	pg_atomic_write_u32(&my_slot->in_call, 0);
+	note_call_end(my_slot_number());
 }
 
 bool
@@ -334,71 +360,14 @@ cancel_handler_call(int64 token)
 /* ---- crashes ---- */
 
 /*
- * Suspects of crashes, in the memory of the postmaster. A crash is forgotten after an hour.
- */
-namespace {
-struct Suspicion
-{
-	CrashSuspect suspect; /* 0 crashes: the call was in progress when another process crashed */
-	int64 last;			  /* monotonic; 0: the entry is free */
-	bool fresh;			  /* of the crash that has just happened */
-};
-} // namespace
-
-static constinit Suspicion suspicions[kCrashSuspects] = {};
-static constexpr int64 kForgottenAfterHour = 60 * USECS_PER_MINUTE;
-static constexpr int64 kTwiceWithin = 5 * USECS_PER_MINUTE;
-
-static bool
-is_same_call(const HandlerCall &a, const HandlerCall &b)
-{
-	return a.database == b.database && a.queue_id == b.queue_id && a.job_id == b.job_id;
-}
-
-/* Return the entry for the call: the one that knows it, or else the oldest one, emptied. */
-static Suspicion *
-suspicion_of(const HandlerCall &call, int64 now)
-{
-	Suspicion *oldest = &suspicions[0];
-	for (Suspicion &noted : suspicions)
-	{
-		bool known = noted.last != 0 && now - noted.last < kForgottenAfterHour;
-		if (known && is_same_call(noted.suspect.call, call))
-			return &noted;
-		if (noted.last < oldest->last)
-			oldest = &noted;
-	}
-	*oldest = {{call, 0}, 0, false};
-	return oldest;
-}
-
-/*
- * Note a call that was in progress when the server crashed. weak: another process has crashed,
- * perhaps a parallel worker of the call; that counts only the second time within 5 minutes.
- */
-static void
-suspect_call(const HandlerCall &call, bool weak, int64 now)
-{
-	Suspicion *noted = suspicion_of(call, now);
-	bool again = noted->last != 0 && now - noted->last < kTwiceWithin;
-	if (!weak || again)
-	{
-		noted->suspect.crashes++;
-		noted->fresh = true;
-	}
-	noted->last = now;
-}
-
-/*
  * Note the workers that were in a call and have not got SIGQUIT: one of them has crashed the
- * server. If there is none, the calls in progress are under a weak suspicion. The postmaster calls
- * this when all other processes have ended. Shared memory may be damaged, so only the slots are
- * read.
+ * server. If there is none, the calls in progress are under a weak suspicion, unless an
+ * administrator has stopped the server in mode immediate. The postmaster calls this when all other
+ * processes have ended. Shared memory may be damaged, so only the slots are read.
  */
 static void
 note_handler_crashes(int, Datum)
 {
-	int64 now = monotonic_now();
 	auto in_call = [](HandlerSlot &slot) {
 		return slot.state == HandlerSlot::kRunning && pg_atomic_read_u32(&slot.in_call) == 1;
 	};
@@ -406,30 +375,23 @@ note_handler_crashes(int, Datum)
 		return in_call(slot) && pg_atomic_read_u32(&slot.quit) == 0;
 	};
 	bool any_silent = false;
-	for (Suspicion &noted : suspicions)
-		noted.fresh = false;
 	for (int i = 0; i < max_handler_workers; i++)
 		any_silent |= is_silent(shared->handlers->slots[i]);
-	for (int i = 0; i < max_handler_workers; i++)
+	bool is_asked = !any_silent && server_is_stopping();
+	begin_end_notes();
+	for (int i = 0; i < max_handler_workers && !is_asked; i++)
 	{
 		HandlerSlot &slot = shared->handlers->slots[i];
 		if (any_silent ? is_silent(slot) : in_call(slot))
-			suspect_call(slot.call, !any_silent, now);
+			suspect_call(slot.call, !any_silent, slot.soon);
 	}
-}
-
-static void
-copy_suspects(CrashSuspect (&to)[kCrashSuspects])
-{
-	for (int i = 0; i < kCrashSuspects; i++)
-		if (suspicions[i].fresh)
-			to[i] = suspicions[i].suspect;
+	finish_end_notes();
 }
 
 void
 watch_for_handler_crashes()
 {
-	if (!IsUnderPostmaster)
+	if (keeps_crash_notes() && !IsUnderPostmaster)
 		on_shmem_exit(note_handler_crashes, (Datum) 0);
 }
 
