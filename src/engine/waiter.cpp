@@ -26,6 +26,7 @@ void
 init_line(WaitingLine *line)
 {
 	dlist_init(&line->waiters);
+	dlist_init(&line->workers);
 	line->waiting = 0;
 	line->watcher = kNobody;
 }
@@ -46,10 +47,10 @@ int
 wake_waiters(Queue *queue, int n, Wakeups *wakeups)
 {
 	int woken = 0;
-	while (woken < n && woken < kHoldMax && wakeups->takes_waiters() &&
-		   !dlist_is_empty(&queue->waiters))
+	while (woken < n && woken < kHoldMax && wakeups->takes_waiters() && queue->waiting > 0)
 	{
-		Waiter *waiter = waiter_of(dlist_pop_head_node(&queue->waiters));
+		bool claims = !dlist_is_empty(&queue->waiters);
+		Waiter *waiter = waiter_of(dlist_pop_head_node(claims ? &queue->waiters : &queue->workers));
 		waiter->state = Waiter::kWoken;
 		queue->waiting--;
 		wakeups->add(waiter->procno);
@@ -103,8 +104,9 @@ static void
 list(Waiter *waiter)
 {
 	waiter->state = Waiter::kListed;
-	dlist_push_tail(&waiter->queue->waiters, &waiter->in_line);
-	waiter->queue->waiting++;
+	Queue *queue = waiter->queue;
+	dlist_push_tail(waiter->is_worker ? &queue->workers : &queue->waiters, &waiter->in_line);
+	queue->waiting++;
 }
 
 static bool
@@ -114,7 +116,7 @@ is_current(const Waiter *waiter)
 }
 
 void
-join_lines(const QueueRef *refs, int n)
+join_lines(const QueueRef *refs, int n, bool is_worker)
 {
 	Assert(joined == 0 && n <= max_claim_queues);
 	Waiter *mine = my_waiters();
@@ -124,6 +126,7 @@ join_lines(const QueueRef *refs, int n)
 		waiter->queue = refs[i].queue;
 		waiter->queue_generation = refs[i].generation;
 		waiter->procno = my_procno();
+		waiter->is_worker = is_worker;
 		waiter->state = Waiter::kIdle;
 		joined = i + 1;
 		with_lwlock(waiter->queue->lock, LW_EXCLUSIVE, [&] {

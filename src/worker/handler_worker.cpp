@@ -274,7 +274,7 @@ wait_for_work(int64 until)
 	for (int i = 0; i < n; i++)
 		refs[i] = worker.list[i].ref;
 	be_idle(true);
-	join_lines(refs, n);
+	join_lines(refs, n, true);
 	bool woken = rejoin_lines(&alarm);
 	/* The last look: a commit that came before this process was in the line has not woken it. */
 	for (int i = 0; i < worker.list.size() && !woken && !claimable; i++)

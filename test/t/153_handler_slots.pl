@@ -161,6 +161,26 @@ pass('a worker starts again when the rate allows the next job');
 	end_session($client);
 }
 
+# A job for which an idle worker and, behind it, a client wait. Once a second the worker looks by itself, and may be first then.
+{
+	set_handler('l', q{run_as => 'runner', idle => '1 day'});
+	runs_ok('l', 'a worker runs a job');
+	my $client = session($node);
+	my $got = 0;
+	for my $i (1 .. 10)
+	{
+		wait_for($node, q{waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = 'l'});
+		send_sql($client, q{SELECT payload FROM pgq_claim('l', wait => '2 s')});
+		wait_for($node, q{waiting_claims = 2 FROM pgq_ext.queue_status WHERE queue = 'l'});
+		sql(q{SELECT pgq_enqueue('l', '9')});
+		$got += reply($client) eq '9';
+	}
+	cmp_ok($got, '>=', 8, '... then clients that wait go before it');
+	end_session($client);
+	set_handler('l', q{run_as => 'runner', idle => '0'});
+	wait_for_workers(0);
+}
+
 # A row that is locked: workers try, less and less often.
 {
 	sql(q{SELECT pgq_drop_queue('l', force => true); TRUNCATE app.ran});
