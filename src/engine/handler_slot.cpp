@@ -92,6 +92,27 @@ another_goes_first(Oid role, int64 now)
 										[](Oid d, Oid r) { return workers_of(d, r).all > 0; });
 }
 
+/* This process may have left tickets. */
+static constinit bool has_tickets = false;
+
+static void
+keep_ticket(Oid role, int64 now)
+{
+	tickets().keep(MyDatabaseId, role, now);
+	has_tickets = true;
+}
+
+/* Wake the schedulers of the databases of which which(database) is true. Called without the lock. */
+template <typename Which>
+static void
+wake_schedulers(Which which)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+		if (const Database &database = shared->databases[i];
+			database.state == SlotState::kUsed && which(database))
+			wake_scheduler(&database);
+}
+
 /* ---- for schedulers ---- */
 
 /* Handlers are careful until so long after the first start of a worker. */
@@ -122,7 +143,7 @@ take_handler_slot(Oid role, const QueueRef &first, HandlerOrder *order)
 		HandlerSlot *slot = free_slot(now);
 		if (slot == nullptr || another_goes_first(role, now))
 		{
-			tickets().keep(MyDatabaseId, role, now);
+			keep_ticket(role, now);
 			return false;
 		}
 		tickets().remove(MyDatabaseId, role, now);
@@ -152,7 +173,7 @@ return_handler_slot(const HandlerOrder &order)
 		HandlerSlot &slot = shared->handlers->slots[order.slot];
 		if (slot.start == order.start)
 			slot.state = HandlerSlot::kFree;
-		tickets().keep(MyDatabaseId, order.role, monotonic_now());
+		keep_ticket(order.role, monotonic_now());
 	});
 }
 
@@ -177,24 +198,36 @@ drop_unbegun_slot(bool all_own, QueueRef *first)
 	});
 }
 
+void
+drop_old_tickets(int64 began)
+{
+	int removed = 0;
+	int left = 0;
+	if (!has_tickets)
+		return;
+	with_slots([&] { removed = tickets().remove_older(MyDatabaseId, began, &left); });
+	has_tickets = left > 0;
+	if (removed > 0)
+		wake_schedulers([](const Database &) { return true; });
+}
+
 RoleWorkers
 workers_of_role(Oid role)
 {
 	return with_slots([&] { return workers_of(MyDatabaseId, role); });
 }
 
-int
-wake_handler_workers()
+/* Wake the running workers of which which(slot) is true. Returns their number. */
+template <typename Which>
+static int
+wake_workers(Which which)
 {
 	int n = 0;
-	if (max_handler_workers == 0)
-		return 0;
 	for (int i = 0; i < max_handler_workers; i++)
 	{
 		int procno = with_slots([&] {
 			const HandlerSlot &slot = shared->handlers->slots[i];
-			bool ours = slot.state == HandlerSlot::kRunning && slot.database == MyDatabaseId;
-			return ours ? slot.procno : kNobody;
+			return slot.state == HandlerSlot::kRunning && which(slot) ? slot.procno : kNobody;
 		});
 		if (procno == kNobody)
 			continue;
@@ -202,6 +235,18 @@ wake_handler_workers()
 		n++;
 	}
 	return n;
+}
+
+int
+wake_handler_workers()
+{
+	return wake_workers([](const HandlerSlot &slot) { return slot.database == MyDatabaseId; });
+}
+
+void
+wake_idle_workers()
+{
+	(void) wake_workers([](const HandlerSlot &slot) { return slot.idle; });
 }
 
 bool
@@ -263,12 +308,7 @@ end_handler_worker()
 		my_slot->state = HandlerSlot::kFree;
 		waiting = tickets().any_waits(monotonic_now());
 	});
-	for (int i = 0; i < shared->max_databases; i++)
-	{
-		const Database &database = shared->databases[i];
-		if (database.state == SlotState::kUsed && (waiting || database.oid == mine))
-			wake_scheduler(&database);
-	}
+	wake_schedulers([&](const Database &database) { return waiting || database.oid == mine; });
 	my_slot = nullptr;
 }
 

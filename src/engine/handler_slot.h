@@ -94,6 +94,12 @@ void return_handler_slot(const HandlerOrder &order);
  */
 bool drop_unbegun_slot(bool all_own, QueueRef *first);
 
+/*
+ * Drop the tickets of this database that were last renewed before the pass over its queues that
+ * began at that time: their roles want no slot any more, and would be in the way of others.
+ */
+void drop_old_tickets(int64 began);
+
 /* Return how many workers the role has in this database, and how many of them wait for jobs. */
 struct RoleWorkers
 {
@@ -102,8 +108,11 @@ struct RoleWorkers
 };
 RoleWorkers workers_of_role(Oid role);
 
-/* Return how many workers this database has; wake_handler_workers() wakes them. */
+/* Wake all workers of this database. Returns their number. */
 int wake_handler_workers();
+
+/* Wake the idle workers of all databases: the slot of one may be wanted, which it then leaves. */
+void wake_idle_workers();
 
 /*
  * Take a suspect of this database out of the list. Returns false if there is none.

@@ -69,6 +69,19 @@ wake_watcher(const QueueRef &ref)
 		SetLatch(latch_of(watcher));
 }
 
+/*
+ * Return whether the scheduler may have to start a worker for a job of the queue, now or at a time
+ * that nobody else watches.
+ */
+static bool
+wants_worker(Queue *queue)
+{
+	if (!queue->handler.has_free_place())
+		return false;
+	bool later = queue->schedule.next_timer() != INT64_MAX || earliest_start(*queue) != INT64_MAX;
+	return !queue->schedule.exhausted() || (later && !queue->options.notify);
+}
+
 bool
 note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups)
 {
@@ -77,7 +90,7 @@ note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups)
 	{
 		int woken = wake_waiters(queue, ready, wakeups);
 		/* The scheduler starts a worker for jobs for which no claim waits. */
-		wake = woken < ready && queue->handler.places < queue->handler.allowed();
+		wake = woken < ready && queue->handler.has_free_place();
 		if (queue->options.notify && !queue->notify_pending)
 		{
 			queue->notify_pending = true;
@@ -88,16 +101,29 @@ note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups)
 	{
 		if (queue->watcher != kNobody)
 			wakeups->add(queue->watcher);
-		wake = wake || queue->options.notify;
+		wake = wake || queue->options.notify || (queue->waiting == 0 && wants_worker(queue));
 	}
 	return wake;
 }
 
-void
+bool
+wake_one(Queue *queue, Wakeups *wakeups)
+{
+	return wake_waiters(queue, 1, wakeups) == 0 && wants_worker(queue);
+}
+
+bool
 pass_on(Queue *queue, Wakeups *wakeups)
 {
-	if (!queue->schedule.exhausted())
-		wake_waiters(queue, 1, wakeups);
+	return !queue->schedule.exhausted() && wake_one(queue, wakeups);
+}
+
+bool
+hand_over(Queue *queue, Wakeups *wakeups)
+{
+	bool later = queue->schedule.next_timer() != INT64_MAX || earliest_start(*queue) != INT64_MAX;
+	bool unwatched = later && queue->watcher == kNobody;
+	return (unwatched || !queue->schedule.exhausted()) && wake_one(queue, wakeups);
 }
 
 static void
@@ -174,59 +200,73 @@ rejoin_lines(Alarm *alarm)
 	return woken;
 }
 
-/* Leave all lines. looks: this process looks for jobs at once. */
-static void
-leave_all(const Queue *served, bool looks)
+/*
+ * Take this process out of the line. Returns whether it owes the line a wake-up: it was woken, or was
+ * the watcher. Called under the queue's lock.
+ */
+static bool
+leave_line(Waiter *waiter)
+{
+	Queue *queue = waiter->queue;
+	/*
+	 * When a slot is freed, all waiters are removed from its line. So the state says whether this
+	 * waiter is still in a line.
+	 */
+	bool owes = waiter->state == Waiter::kWoken;
+	if (waiter->state == Waiter::kListed)
+	{
+		dlist_delete(&waiter->in_line);
+		queue->waiting--;
+	}
+	waiter->state = Waiter::kIdle;
+	if (is_current(waiter) && queue->watcher == my_procno())
+	{
+		owes = true;
+		queue->watcher = kNobody;
+	}
+	return owes;
+}
+
+void
+leave_lines(const Queue *served)
 {
 	Waiter *mine = my_waiters();
 	for (int i = 0; i < joined; i++)
 	{
 		Waiter *waiter = &mine[i];
 		Queue *queue = waiter->queue;
+		Database *database = queue->database;
 		Wakeups wakeups;
+		bool wake_up_scheduler = false;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-			/*
-			 * When a slot is freed, all waiters are removed from its line. So the state says
-			 * whether this waiter is still in a line.
-			 */
-			bool woken = waiter->state == Waiter::kWoken;
-			if (waiter->state == Waiter::kListed)
-			{
-				dlist_delete(&waiter->in_line);
-				queue->waiting--;
-			}
-			waiter->state = Waiter::kIdle;
-			if (!is_current(waiter))
-				return;
-			bool watched = queue->watcher == my_procno();
-			if (watched)
-				queue->watcher = kNobody;
+			bool current = is_current(waiter);
+			bool watched = current && queue->watcher == my_procno();
+			bool owes = leave_line(waiter);
 			/*
 			 * Pass a wake-up on. A process that was woken and has taken no job of the queue must
 			 * wake the next waiter. A process that has taken a job may have been woken for another
 			 * job, or may have joined the line again without looking; such a process wakes the next
 			 * waiter only if jobs are left.
 			 */
-			if (watched || (woken && queue != served && !looks))
-				wake_waiters(queue, 1, &wakeups);
-			else
-				pass_on(queue, &wakeups);
+			if (!current)
+				return;
+			wake_up_scheduler = watched || (owes && queue != served) ? wake_one(queue, &wakeups)
+																	 : pass_on(queue, &wakeups);
 		});
 		wakeups.deliver();
+		if (wake_up_scheduler)
+			wake_scheduler(database);
 	}
 	joined = 0;
 }
 
 void
-leave_lines(const Queue *served)
-{
-	leave_all(served, false);
-}
-
-void
 leave_lines_to_look()
 {
-	leave_all(nullptr, true);
+	Waiter *mine = my_waiters();
+	for (int i = 0; i < joined; i++)
+		with_lwlock(mine[i].queue->lock, LW_EXCLUSIVE, [&] { (void) leave_line(&mine[i]); });
+	joined = 0;
 }
 
 } // namespace pgq

@@ -34,8 +34,9 @@ void join_lines(const QueueRef *refs, int n, bool is_worker);
 void leave_lines(const Queue *served);
 
 /*
- * Leave all lines, in order to look for jobs at once. If this process was woken, wake the next one
- * only if jobs are left. Otherwise idle processes would wake each other for ever. Cannot fail.
+ * Leave all lines, in order to look for jobs at once, and wake nobody. Otherwise idle processes
+ * would wake each other for ever. If this process takes a job or ends, it must let others care for
+ * the jobs that are left in all these queues (QueueHold::care_for_rest(), hand_over()). Cannot fail.
  */
 void leave_lines_to_look();
 

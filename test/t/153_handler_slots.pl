@@ -343,6 +343,27 @@ wait_until_ran(1, 'a');
 is(sql('SELECT count(DISTINCT pid) FROM app.ran'), '1', 'a right is revoked and granted again: a worker that stays serves the queue again');
 open_gate();
 
+# ---- a ticket that is not needed any more ----
+
+# Three roles and one slot: the second role leaves a ticket, then a client takes its job.
+sql(q{SELECT count(pgq_drop_queue(queue)) FROM pgq_ext.queue; TRUNCATE app.ran});
+restart_with("pgq_ext.max_handler_workers = 1\n");
+sql(q{SELECT pgq_create_queue(q), pgq_set_handler(q, 'app.work(pgq_ext.claimed_job)', run_as => q::regrole, timeout => '10 min') FROM unnest('{r0,r1,r2}'::text[]) q});
+close_gate();
+enqueue('r0', 1);
+wait_at_gate(1);
+for my $queue ('r1', 'r2')
+{
+	enqueue($queue, 1);
+	wait_for_state($queue, 'waiting for a worker slot');
+}
+is(sql(q{SELECT payload, pgq_ack(job_id, lease) FROM pgq_claim('r1')}), '1|', 'a client takes the job of a role that waits for a slot');
+my $since = monotonic();
+open_gate();
+wait_until_ran(1, 'r2');
+cmp_ok(seconds_since($since), '<', 4, '... then the next role need not wait until its ticket is void');
+restart_with("pgq_ext.max_handler_workers = 2\n");
+
 # ---- background workers of the server are used up ----
 
 # One place is left for a handler: the others are those of the server, the launcher and the scheduler.

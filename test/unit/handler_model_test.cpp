@@ -297,29 +297,6 @@ TEST_P(Handlers, LoseNothing)
 }
 INSTANTIATE_TEST_SUITE_P(Plans, Handlers, testing::ValuesIn(kPlans), name_of);
 
-/* ---- rules that the code does not keep ---- */
-
-/* src/worker/README.md lists them. Apart from them, the code keeps its promises. */
-constexpr uint64_t kOpen = only(Fault::kPassesBeforeItLooks) | only(Fault::kWaitsWithoutRoom) |
-						   only(Fault::kPassedOnToNobody) | only(Fault::kTicketOutlivesNeed) |
-						   only(Fault::kIdleKeepsSlot);
-
-class Open : public testing::TestWithParam<Test>
-{};
-
-/* The clock passes also while processes run, and processes look for jobs each second. */
-TEST_P(Open, LoseNothingElse)
-{
-	Plan plan = GetParam().plan;
-	plan.faults = kOpen;
-	plan.calm = false;
-	plan.polls = true;
-	plan.turn = 60 * kSecond;
-	plan.patience = 60 * kSecond;
-	EXPECT_EQ(violation_of(plan, 2'000, 500), "");
-}
-INSTANTIATE_TEST_SUITE_P(Plans, Open, testing::ValuesIn(kPlans), name_of);
-
 /* ---- faults ---- */
 
 struct FaultTest
