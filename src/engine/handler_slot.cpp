@@ -92,8 +92,8 @@ another_goes_first(Oid role, int64 now)
 										[](Oid d, Oid r) { return workers_of(d, r).all > 0; });
 }
 
-/* This process may have left tickets. */
-static constinit bool has_tickets = false;
+/* This database may have tickets, of this scheduler or of one that has ended. */
+static constinit bool has_tickets = true;
 
 static void
 keep_ticket(Oid role, int64 now)

@@ -13,6 +13,14 @@ my $node = handler_node('main', conf => "restart_after_crash = off\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 my $long = q{timeout => '1 day', idle => '1 day'};
 
+# If the test dies, the server may be down, so the module could not stop it.
+END
+{
+	my $status = $?;
+	$node->kill9 if $node && $status != 0;
+	$? = $status;
+}
+
 # How a call ends the server: its own process crashes; or all processes are killed at once, as if the machine had lost its power.
 my $crash = q{kill -9 $PPID};
 my $power = q{p=$(head -n 1 postmaster.pid); kill -STOP $p; kill -9 $(cat /proc/$p/task/$p/children); kill -9 $p};
