@@ -1,6 +1,7 @@
 #include "engine/handler_slot.h"
 
 #include "engine/handler_crash.h"
+#include "engine/registry.h"
 #include "pg/scope.h"
 #include "pg/server_stop.h"
 
