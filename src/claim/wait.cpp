@@ -166,7 +166,7 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 	Queue *served = nullptr;
 	if (claim->end == 0)
 		claim->end = end_of_wait(claim->options->wait);
-	join_lines(refs, n);
+	join_lines(refs, n, false);
 	for (;;)
 	{
 		/*

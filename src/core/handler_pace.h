@@ -62,14 +62,19 @@ struct HandlerPace
 	/* Return how many workers may run jobs of the queue at a time. */
 	int32_t allowed() const { return is_slow() ? std::min(workers, 1) : workers; }
 
+	bool has_free_place() const { return places < allowed(); }
+
 	/* Take a place, if one is free and a call may begin. */
 	bool take_place(int64_t now)
 	{
-		if (places >= allowed() || now < call_after)
+		if (!has_room(now))
 			return false;
 		places++;
 		return true;
 	}
+
+	/* Return whether a worker could take a place now. */
+	bool has_room(int64_t now) const { return has_free_place() && now >= call_after; }
 
 	/* Return whether a worker that has a place may begin the next call. */
 	bool may_call(int64_t now) const { return places <= allowed() && now >= call_after; }
@@ -83,7 +88,7 @@ struct HandlerPace
 	 */
 	int64_t start_at(bool claimable, int64_t now)
 	{
-		if (!claimable || places >= allowed())
+		if (!claimable || !has_free_place())
 		{
 			claimable_since = 0;
 			return INT64_MAX;

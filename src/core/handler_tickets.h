@@ -49,6 +49,27 @@ public:
 			ticket->database = 0;
 	}
 
+	/*
+	 * Remove the tickets of the database that were not renewed since then. Returns how many it has
+	 * removed; *left: how many the database still has.
+	 */
+	int remove_older(uint32_t database, int64_t then, int *left)
+	{
+		int removed = 0;
+		*left = 0;
+		for (int i = 0; i < n_; i++)
+		{
+			if (tickets_[i].database != database)
+				continue;
+			bool old = tickets_[i].renewed < then;
+			removed += old;
+			*left += !old;
+			if (old)
+				tickets_[i].database = 0;
+		}
+		return removed;
+	}
+
 	/* Return whether any role waits. */
 	bool any_waits(int64_t now) const { return another_waits(0, 0, now); }
 

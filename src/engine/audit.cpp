@@ -46,7 +46,8 @@ audit_queue(const QueueRef &ref, TimestampTz now)
 			audit.in_hand += was_handed_out(lease);
 			audit.in_claims += lease->slot && lease->state == LeaseState::kClaiming;
 		});
-		for_each_node(queue.waiters, [&](dlist_node *) { audit.listed++; });
+		for (const dlist_head *line : {&queue.waiters, &queue.workers})
+			for_each_node(*line, [&](dlist_node *) { audit.listed++; });
 		const QueueCounters &counters = queue.counters;
 		audit.leased = queue.leased;
 		audit.unheld_kept = queue.unheld;

@@ -1,15 +1,17 @@
 #include "engine/handler_slot.h"
 
+#include "engine/handler_crash.h"
+#include "engine/registry.h"
 #include "pg/scope.h"
+#include "pg/server_stop.h"
 
 #include <csignal>
 
 namespace pgq {
 
-constinit int max_handler_workers = 2;
-
 /* The slot of this process, if it is a handler's worker. */
 static constinit HandlerSlot *my_slot = nullptr;
+static constinit int64 soon_until = 0; /* monotonic: calls before that are soon after the start */
 
 Size
 handler_slots_size()
@@ -17,8 +19,6 @@ handler_slots_size()
 	return add_size(offsetof(HandlerSlots, slots),
 					mul_size(max_handler_workers, sizeof(HandlerSlot)));
 }
-
-static void copy_suspects(CrashSuspect (&to)[kCrashSuspects]);
 
 void
 place_handler_slots(void *memory)
@@ -33,7 +33,7 @@ place_handler_slots(void *memory)
 		pg_atomic_init_u64(&slot.token, 0);
 		pg_atomic_init_u64(&slot.cancelled, 0);
 	}
-	copy_suspects(shared->handlers->suspects);
+	shared->handlers->careful = recall_crashes(shared->handlers->suspects);
 }
 
 /* One hold of the lock visits all tickets. If more roles wait, some wait without a ticket. */
@@ -93,12 +93,41 @@ another_goes_first(Oid role, int64 now)
 										[](Oid d, Oid r) { return workers_of(d, r).all > 0; });
 }
 
+/* This database may have tickets, of this scheduler or of one that has ended. */
+static constinit bool has_tickets = true;
+
+static void
+keep_ticket(Oid role, int64 now)
+{
+	tickets().keep(MyDatabaseId, role, now);
+	has_tickets = true;
+}
+
+/* Wake the schedulers of the databases of which which(database) is true. Called without the lock. */
+template <typename Which>
+static void
+wake_schedulers(Which which)
+{
+	for (int i = 0; i < shared->max_databases; i++)
+		if (const Database &database = shared->databases[i];
+			database.state == SlotState::kUsed && which(database))
+			wake_scheduler(&database);
+}
+
 /* ---- for schedulers ---- */
 
-static HandlerSlot *
-free_slot()
+/* Handlers are careful until so long after the first start of a worker. */
+static bool
+is_careful(int64 now)
 {
-	for (int i = 0; i < max_handler_workers; i++)
+	return shared->handlers->careful && now - shared->handlers->began < HandlerSuspects::kSoon;
+}
+
+static HandlerSlot *
+free_slot(int64 now)
+{
+	int n = is_careful(now) ? Min(max_handler_workers, 1) : max_handler_workers;
+	for (int i = 0; i < n; i++)
 		if (shared->handlers->slots[i].state == HandlerSlot::kFree)
 			return &shared->handlers->slots[i];
 	return nullptr;
@@ -110,10 +139,12 @@ take_handler_slot(Oid role, const QueueRef &first, HandlerOrder *order)
 	return with_slots([&] {
 		/* Leave a ticket if no slot is free for this role. Otherwise fill the slot and the order. */
 		int64 now = monotonic_now();
-		HandlerSlot *slot = free_slot();
+		if (shared->handlers->began == 0)
+			shared->handlers->began = now;
+		HandlerSlot *slot = free_slot(now);
 		if (slot == nullptr || another_goes_first(role, now))
 		{
-			tickets().keep(MyDatabaseId, role, now);
+			keep_ticket(role, now);
 			return false;
 		}
 		tickets().remove(MyDatabaseId, role, now);
@@ -143,7 +174,7 @@ return_handler_slot(const HandlerOrder &order)
 		HandlerSlot &slot = shared->handlers->slots[order.slot];
 		if (slot.start == order.start)
 			slot.state = HandlerSlot::kFree;
-		tickets().keep(MyDatabaseId, order.role, monotonic_now());
+		keep_ticket(order.role, monotonic_now());
 	});
 }
 
@@ -168,24 +199,36 @@ drop_unbegun_slot(bool all_own, QueueRef *first)
 	});
 }
 
+void
+drop_old_tickets(int64 began)
+{
+	int removed = 0;
+	int left = 0;
+	if (!has_tickets)
+		return;
+	with_slots([&] { removed = tickets().remove_older(MyDatabaseId, began, &left); });
+	has_tickets = left > 0;
+	if (removed > 0)
+		wake_schedulers([](const Database &) { return true; });
+}
+
 RoleWorkers
 workers_of_role(Oid role)
 {
 	return with_slots([&] { return workers_of(MyDatabaseId, role); });
 }
 
-int
-wake_handler_workers()
+/* Wake the running workers of which which(slot) is true. Returns their number. */
+template <typename Which>
+static int
+wake_workers(Which which)
 {
 	int n = 0;
-	if (max_handler_workers == 0)
-		return 0;
 	for (int i = 0; i < max_handler_workers; i++)
 	{
 		int procno = with_slots([&] {
 			const HandlerSlot &slot = shared->handlers->slots[i];
-			bool ours = slot.state == HandlerSlot::kRunning && slot.database == MyDatabaseId;
-			return ours ? slot.procno : kNobody;
+			return slot.state == HandlerSlot::kRunning && which(slot) ? slot.procno : kNobody;
 		});
 		if (procno == kNobody)
 			continue;
@@ -193,6 +236,18 @@ wake_handler_workers()
 		n++;
 	}
 	return n;
+}
+
+int
+wake_handler_workers()
+{
+	return wake_workers([](const HandlerSlot &slot) { return slot.database == MyDatabaseId; });
+}
+
+void
+wake_idle_workers()
+{
+	(void) wake_workers([](const HandlerSlot &slot) { return slot.idle; });
 }
 
 bool
@@ -236,6 +291,7 @@ begin_handler_worker(const HandlerOrder &order)
 		slot->procno = my_procno();
 		slot->pid = MyProcPid;
 		my_slot = slot;
+		soon_until = shared->handlers->began + HandlerSuspects::kSoon;
 		return true;
 	});
 }
@@ -253,12 +309,7 @@ end_handler_worker()
 		my_slot->state = HandlerSlot::kFree;
 		waiting = tickets().any_waits(monotonic_now());
 	});
-	for (int i = 0; i < shared->max_databases; i++)
-	{
-		const Database &database = shared->databases[i];
-		if (database.state == SlotState::kUsed && (waiting || database.oid == mine))
-			wake_scheduler(&database);
-	}
+	wake_schedulers([&](const Database &database) { return waiting || database.oid == mine; });
 	my_slot = nullptr;
 }
 
@@ -275,10 +326,25 @@ set_handler_idle(bool idle)
 	with_slots([&] { my_slot->idle = idle; });
 }
 
+bool
+calls_are_careful()
+{
+	return shared->handlers->careful && monotonic_now() < soon_until;
+}
+
+static int
+my_slot_number()
+{
+	return static_cast<int>(my_slot - shared->handlers->slots);
+}
+
 void
 begin_handler_call(const HandlerCall &call, int64 token)
 {
+	bool soon = monotonic_now() < soon_until;
+	note_call_begin(my_slot_number(), call, soon, calls_are_careful());
 	my_slot->call = call;
+	my_slot->soon = soon;
 	pg_atomic_write_u64(&my_slot->cancelled, 0);
 	pg_write_barrier();
 	pg_atomic_write_u64(&my_slot->token, static_cast<uint64>(token));
@@ -290,6 +356,7 @@ end_handler_call()
 {
 	pg_atomic_write_u64(&my_slot->token, 0);
 	pg_atomic_write_u32(&my_slot->in_call, 0);
+	note_call_end(my_slot_number());
 }
 
 bool
@@ -334,71 +401,14 @@ cancel_handler_call(int64 token)
 /* ---- crashes ---- */
 
 /*
- * Suspects of crashes, in the memory of the postmaster. A crash is forgotten after an hour.
- */
-namespace {
-struct Suspicion
-{
-	CrashSuspect suspect; /* 0 crashes: the call was in progress when another process crashed */
-	int64 last;			  /* monotonic; 0: the entry is free */
-	bool fresh;			  /* of the crash that has just happened */
-};
-} // namespace
-
-static constinit Suspicion suspicions[kCrashSuspects] = {};
-static constexpr int64 kForgottenAfterHour = 60 * USECS_PER_MINUTE;
-static constexpr int64 kTwiceWithin = 5 * USECS_PER_MINUTE;
-
-static bool
-is_same_call(const HandlerCall &a, const HandlerCall &b)
-{
-	return a.database == b.database && a.queue_id == b.queue_id && a.job_id == b.job_id;
-}
-
-/* Return the entry for the call: the one that knows it, or else the oldest one, emptied. */
-static Suspicion *
-suspicion_of(const HandlerCall &call, int64 now)
-{
-	Suspicion *oldest = &suspicions[0];
-	for (Suspicion &noted : suspicions)
-	{
-		bool known = noted.last != 0 && now - noted.last < kForgottenAfterHour;
-		if (known && is_same_call(noted.suspect.call, call))
-			return &noted;
-		if (noted.last < oldest->last)
-			oldest = &noted;
-	}
-	*oldest = {{call, 0}, 0, false};
-	return oldest;
-}
-
-/*
- * Note a call that was in progress when the server crashed. weak: another process has crashed,
- * perhaps a parallel worker of the call; that counts only the second time within 5 minutes.
- */
-static void
-suspect_call(const HandlerCall &call, bool weak, int64 now)
-{
-	Suspicion *noted = suspicion_of(call, now);
-	bool again = noted->last != 0 && now - noted->last < kTwiceWithin;
-	if (!weak || again)
-	{
-		noted->suspect.crashes++;
-		noted->fresh = true;
-	}
-	noted->last = now;
-}
-
-/*
  * Note the workers that were in a call and have not got SIGQUIT: one of them has crashed the
- * server. If there is none, the calls in progress are under a weak suspicion. The postmaster calls
- * this when all other processes have ended. Shared memory may be damaged, so only the slots are
- * read.
+ * server. If there is none, the calls in progress are under a weak suspicion, unless an
+ * administrator has stopped the server in mode immediate. The postmaster calls this when all other
+ * processes have ended. Shared memory may be damaged, so only the slots are read.
  */
 static void
 note_handler_crashes(int, Datum)
 {
-	int64 now = monotonic_now();
 	auto in_call = [](HandlerSlot &slot) {
 		return slot.state == HandlerSlot::kRunning && pg_atomic_read_u32(&slot.in_call) == 1;
 	};
@@ -406,30 +416,23 @@ note_handler_crashes(int, Datum)
 		return in_call(slot) && pg_atomic_read_u32(&slot.quit) == 0;
 	};
 	bool any_silent = false;
-	for (Suspicion &noted : suspicions)
-		noted.fresh = false;
 	for (int i = 0; i < max_handler_workers; i++)
 		any_silent |= is_silent(shared->handlers->slots[i]);
-	for (int i = 0; i < max_handler_workers; i++)
+	bool is_asked = !any_silent && server_is_stopping();
+	begin_end_notes();
+	for (int i = 0; i < max_handler_workers && !is_asked; i++)
 	{
 		HandlerSlot &slot = shared->handlers->slots[i];
 		if (any_silent ? is_silent(slot) : in_call(slot))
-			suspect_call(slot.call, !any_silent, now);
+			suspect_call(slot.call, !any_silent, slot.soon);
 	}
-}
-
-static void
-copy_suspects(CrashSuspect (&to)[kCrashSuspects])
-{
-	for (int i = 0; i < kCrashSuspects; i++)
-		if (suspicions[i].fresh)
-			to[i] = suspicions[i].suspect;
+	finish_end_notes();
 }
 
 void
 watch_for_handler_crashes()
 {
-	if (!IsUnderPostmaster)
+	if (keeps_crash_notes() && !IsUnderPostmaster)
 		on_shmem_exit(note_handler_crashes, (Datum) 0);
 }
 

@@ -15,20 +15,11 @@
  */
 #pragma once
 
+#include "core/handler_suspects.h"
 #include "core/handler_tickets.h"
 #include "engine/queue.h"
 
 namespace pgq {
-
-extern int max_handler_workers;
-
-/* What a call is about, while it runs. */
-struct HandlerCall
-{
-	Oid database;
-	int32 queue_id;
-	int64 job_id; /* the job of a single call; 0: several jobs */
-};
 
 struct HandlerSlot
 {
@@ -50,25 +41,21 @@ struct HandlerSlot
 	/* Atomic, no lock: also read by the postmaster when all processes have ended. */
 	pg_atomic_uint32 in_call; /* the worker is in the call that `call` describes */
 	pg_atomic_uint32 quit;	  /* the worker has got SIGQUIT, so it has not crashed itself */
-	HandlerCall call;		  /* written by the worker while in_call is 0 */
+	/* Written by the worker while in_call is 0. */
+	HandlerCall call;
+	bool soon; /* the call began soon after the start of the server */
 	/* Atomic, no lock. token: token of the lease of the single call that is running; 0: none. */
 	pg_atomic_uint64 token;
 	pg_atomic_uint64 cancelled; /* the token of a call that is to be cancelled */
 };
 
-/* A handler's worker was the only suspect of a crash of the server, or one of several. */
-struct CrashSuspect
-{
-	HandlerCall call;
-	int crashes; /* crashes of this job in a row */
-};
-
-inline constexpr int kCrashSuspects = 16;
-
 struct HandlerSlots
 {
 	uint64 tickets_drawn;
 	uint32 starts;
+	int64 began; /* monotonic: when the first worker was started; 0: none was */
+	/* The server before has ended without a note. Set when shared memory is created. */
+	bool careful;
 	/* Suspects of the last crash; a scheduler removes those of its database. */
 	CrashSuspect suspects[kCrashSuspects];
 	HandlerSlot slots[FLEXIBLE_ARRAY_MEMBER]; /* max_handler_workers */
@@ -107,6 +94,12 @@ void return_handler_slot(const HandlerOrder &order);
  */
 bool drop_unbegun_slot(bool all_own, QueueRef *first);
 
+/*
+ * Drop the tickets of this database that were last renewed before the pass over its queues that
+ * began at that time: their roles want no slot any more, and would be in the way of others.
+ */
+void drop_old_tickets(int64 began);
+
 /* Return how many workers the role has in this database, and how many of them wait for jobs. */
 struct RoleWorkers
 {
@@ -115,8 +108,11 @@ struct RoleWorkers
 };
 RoleWorkers workers_of_role(Oid role);
 
-/* Return how many workers this database has; wake_handler_workers() wakes them. */
+/* Wake all workers of this database. Returns their number. */
 int wake_handler_workers();
+
+/* Wake the idle workers of all databases: the slot of one may be wanted, which it then leaves. */
+void wake_idle_workers();
 
 /*
  * Take a suspect of this database out of the list. Returns false if there is none.
@@ -143,6 +139,9 @@ void set_handler_idle(bool idle);
  */
 void begin_handler_call(const HandlerCall &call, int64 token);
 void end_handler_call();
+
+/* Return whether calls should have one job each, because the server before ended without a note. */
+bool calls_are_careful();
 
 /* Return whether the call that is running is to be cancelled. Safe in a signal handler. */
 bool call_is_cancelled();

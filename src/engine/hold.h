@@ -158,16 +158,24 @@ public:
 	 */
 	void care_for_rest()
 	{
-		if (!is_claimable())
-			return;
-		if (queue_->waiting > 0)
-			pass_on();
-		else if (queue_->handler.places < queue_->handler.allowed())
-			wake_scheduler_ = true;
+		if (is_claimable())
+			wake_scheduler_ |= wake_one(queue_, &wakeups_);
+		else
+			hand_over();
+	}
+
+	/*
+	 * The same for a worker that has nothing to do with the queue any more: let another process also
+	 * watch for the jobs that become due.
+	 */
+	void hand_over()
+	{
+		queue_->schedule.fire(wall_now());
+		wake_scheduler_ |= pgq::hand_over(queue_, &wakeups_);
 	}
 
 	/* Wake the next waiter in line, because jobs are left, or may be left. */
-	void pass_on() { pgq::pass_on(queue_, &wakeups_); }
+	void pass_on() { wake_scheduler_ |= pgq::pass_on(queue_, &wakeups_); }
 
 	/*
 	 * Wake the waiters of the queue to look for jobs: the queue was resumed, a purge or an undone

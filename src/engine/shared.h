@@ -137,6 +137,7 @@ extern int max_leases;
 extern int max_claim_queues;
 extern int max_locks;
 extern int max_rates;
+extern int max_handler_workers;
 
 int process_count();
 

@@ -26,6 +26,7 @@ void
 init_line(WaitingLine *line)
 {
 	dlist_init(&line->waiters);
+	dlist_init(&line->workers);
 	line->waiting = 0;
 	line->watcher = kNobody;
 }
@@ -46,10 +47,10 @@ int
 wake_waiters(Queue *queue, int n, Wakeups *wakeups)
 {
 	int woken = 0;
-	while (woken < n && woken < kHoldMax && wakeups->takes_waiters() &&
-		   !dlist_is_empty(&queue->waiters))
+	while (woken < n && woken < kHoldMax && wakeups->takes_waiters() && queue->waiting > 0)
 	{
-		Waiter *waiter = waiter_of(dlist_pop_head_node(&queue->waiters));
+		bool claims = !dlist_is_empty(&queue->waiters);
+		Waiter *waiter = waiter_of(dlist_pop_head_node(claims ? &queue->waiters : &queue->workers));
 		waiter->state = Waiter::kWoken;
 		queue->waiting--;
 		wakeups->add(waiter->procno);
@@ -68,6 +69,19 @@ wake_watcher(const QueueRef &ref)
 		SetLatch(latch_of(watcher));
 }
 
+/*
+ * Return whether the scheduler may have to start a worker for a job of the queue, now or at a time
+ * that nobody else watches.
+ */
+static bool
+wants_worker(Queue *queue)
+{
+	if (!queue->handler.has_free_place())
+		return false;
+	bool later = queue->schedule.next_timer() != INT64_MAX || earliest_start(*queue) != INT64_MAX;
+	return !queue->schedule.exhausted() || (later && !queue->options.notify);
+}
+
 bool
 note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups)
 {
@@ -76,7 +90,7 @@ note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups)
 	{
 		int woken = wake_waiters(queue, ready, wakeups);
 		/* The scheduler starts a worker for jobs for which no claim waits. */
-		wake = woken < ready && queue->handler.places < queue->handler.allowed();
+		wake = woken < ready && queue->handler.has_free_place();
 		if (queue->options.notify && !queue->notify_pending)
 		{
 			queue->notify_pending = true;
@@ -87,24 +101,38 @@ note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups)
 	{
 		if (queue->watcher != kNobody)
 			wakeups->add(queue->watcher);
-		wake = wake || queue->options.notify;
+		wake = wake || queue->options.notify || (queue->waiting == 0 && wants_worker(queue));
 	}
 	return wake;
 }
 
-void
+bool
+wake_one(Queue *queue, Wakeups *wakeups)
+{
+	return wake_waiters(queue, 1, wakeups) == 0 && wants_worker(queue);
+}
+
+bool
 pass_on(Queue *queue, Wakeups *wakeups)
 {
-	if (!queue->schedule.exhausted())
-		wake_waiters(queue, 1, wakeups);
+	return !queue->schedule.exhausted() && wake_one(queue, wakeups);
+}
+
+bool
+hand_over(Queue *queue, Wakeups *wakeups)
+{
+	bool later = queue->schedule.next_timer() != INT64_MAX || earliest_start(*queue) != INT64_MAX;
+	bool unwatched = later && queue->watcher == kNobody;
+	return (unwatched || !queue->schedule.exhausted()) && wake_one(queue, wakeups);
 }
 
 static void
 list(Waiter *waiter)
 {
 	waiter->state = Waiter::kListed;
-	dlist_push_tail(&waiter->queue->waiters, &waiter->in_line);
-	waiter->queue->waiting++;
+	Queue *queue = waiter->queue;
+	dlist_push_tail(waiter->is_worker ? &queue->workers : &queue->waiters, &waiter->in_line);
+	queue->waiting++;
 }
 
 static bool
@@ -114,7 +142,7 @@ is_current(const Waiter *waiter)
 }
 
 void
-join_lines(const QueueRef *refs, int n)
+join_lines(const QueueRef *refs, int n, bool is_worker)
 {
 	Assert(joined == 0 && n <= max_claim_queues);
 	Waiter *mine = my_waiters();
@@ -124,6 +152,7 @@ join_lines(const QueueRef *refs, int n)
 		waiter->queue = refs[i].queue;
 		waiter->queue_generation = refs[i].generation;
 		waiter->procno = my_procno();
+		waiter->is_worker = is_worker;
 		waiter->state = Waiter::kIdle;
 		joined = i + 1;
 		with_lwlock(waiter->queue->lock, LW_EXCLUSIVE, [&] {
@@ -171,59 +200,73 @@ rejoin_lines(Alarm *alarm)
 	return woken;
 }
 
-/* Leave all lines. looks: this process looks for jobs at once. */
-static void
-leave_all(const Queue *served, bool looks)
+/*
+ * Take this process out of the line. Returns whether it owes the line a wake-up: it was woken, or was
+ * the watcher. Called under the queue's lock.
+ */
+static bool
+leave_line(Waiter *waiter)
+{
+	Queue *queue = waiter->queue;
+	/*
+	 * When a slot is freed, all waiters are removed from its line. So the state says whether this
+	 * waiter is still in a line.
+	 */
+	bool owes = waiter->state == Waiter::kWoken;
+	if (waiter->state == Waiter::kListed)
+	{
+		dlist_delete(&waiter->in_line);
+		queue->waiting--;
+	}
+	waiter->state = Waiter::kIdle;
+	if (is_current(waiter) && queue->watcher == my_procno())
+	{
+		owes = true;
+		queue->watcher = kNobody;
+	}
+	return owes;
+}
+
+void
+leave_lines(const Queue *served)
 {
 	Waiter *mine = my_waiters();
 	for (int i = 0; i < joined; i++)
 	{
 		Waiter *waiter = &mine[i];
 		Queue *queue = waiter->queue;
+		Database *database = queue->database;
 		Wakeups wakeups;
+		bool wake_up_scheduler = false;
 		with_lwlock(queue->lock, LW_EXCLUSIVE, [&] {
-			/*
-			 * When a slot is freed, all waiters are removed from its line. So the state says
-			 * whether this waiter is still in a line.
-			 */
-			bool woken = waiter->state == Waiter::kWoken;
-			if (waiter->state == Waiter::kListed)
-			{
-				dlist_delete(&waiter->in_line);
-				queue->waiting--;
-			}
-			waiter->state = Waiter::kIdle;
-			if (!is_current(waiter))
-				return;
-			bool watched = queue->watcher == my_procno();
-			if (watched)
-				queue->watcher = kNobody;
+			bool current = is_current(waiter);
+			bool watched = current && queue->watcher == my_procno();
+			bool owes = leave_line(waiter);
 			/*
 			 * Pass a wake-up on. A process that was woken and has taken no job of the queue must
 			 * wake the next waiter. A process that has taken a job may have been woken for another
 			 * job, or may have joined the line again without looking; such a process wakes the next
 			 * waiter only if jobs are left.
 			 */
-			if (watched || (woken && queue != served && !looks))
-				wake_waiters(queue, 1, &wakeups);
-			else
-				pass_on(queue, &wakeups);
+			if (!current)
+				return;
+			wake_up_scheduler = watched || (owes && queue != served) ? wake_one(queue, &wakeups)
+																	 : pass_on(queue, &wakeups);
 		});
 		wakeups.deliver();
+		if (wake_up_scheduler)
+			wake_scheduler(database);
 	}
 	joined = 0;
 }
 
 void
-leave_lines(const Queue *served)
-{
-	leave_all(served, false);
-}
-
-void
 leave_lines_to_look()
 {
-	leave_all(nullptr, true);
+	Waiter *mine = my_waiters();
+	for (int i = 0; i < joined; i++)
+		with_lwlock(mine[i].queue->lock, LW_EXCLUSIVE, [&] { (void) leave_line(&mine[i]); });
+	joined = 0;
 }
 
 } // namespace pgq

@@ -1,6 +1,7 @@
 /*
- * Waiters: claims that wait for a job. Each queue has a line of waiters, served from its head. A
- * waiter that was woken but found no job goes to the end of the line.
+ * Waiters: claims that wait for a job, and idle workers of handlers. Each queue has a line of
+ * waiters: the claims, served from the head, and behind all of them the workers. A waiter that was
+ * woken but found no job goes to the end of the claims or workers.
  *
  * A commit that brings n jobs removes n waiters from the line and wakes them. A woken waiter must
  * take a job, or pass the wake-up on when it leaves for any reason (timeout, cancel, a job from
@@ -20,8 +21,11 @@ namespace pgq {
 /* Wake the watcher of the queue so that it computes its sleep anew, because the clock was set. */
 void wake_watcher(const QueueRef &ref);
 
-/* Join the lines of n queues; this process's entry number i is for refs[i]. */
-void join_lines(const QueueRef *refs, int n);
+/*
+ * Join the lines of n queues; this process's entry number i is for refs[i]. is_worker: this process
+ * is the worker of a handler, so claims go before it.
+ */
+void join_lines(const QueueRef *refs, int n, bool is_worker);
 
 /*
  * Leave all lines. If this process was woken in a line, wake the next process of that line, but not
@@ -30,8 +34,9 @@ void join_lines(const QueueRef *refs, int n);
 void leave_lines(const Queue *served);
 
 /*
- * Leave all lines, in order to look for jobs at once. If this process was woken, wake the next one
- * only if jobs are left. Otherwise idle processes would wake each other for ever. Cannot fail.
+ * Leave all lines, in order to look for jobs at once, and wake nobody. Otherwise idle processes
+ * would wake each other for ever. If this process takes a job or ends, it must let others care for
+ * the jobs that are left in all these queues (QueueHold::care_for_rest(), hand_over()). Cannot fail.
  */
 void leave_lines_to_look();
 

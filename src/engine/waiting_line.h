@@ -18,13 +18,14 @@ struct Waiter
 	};
 	dlist_node in_line; /* protected by the lock of the queue */
 	/*
-	 * queue, queue_generation and procno: only the process to which the entry belongs writes these
+	 * queue, queue_generation, procno and is_worker: only the process to which the entry belongs writes these
 	 * fields, while the entry is idle. That process reads them without a lock; other processes read
 	 * them under the lock of the queue.
 	 */
 	Relaxed<Queue *> queue; /* also read without a lock by the view capacity */
 	uint32 queue_generation;
 	int procno;
+	bool is_worker; /* a handler's worker waits, not a claim */
 	/*
 	 * Protected by the lock of the queue; while the entry is idle, only its process uses it. Also
 	 * read without a lock by the view capacity.
@@ -36,9 +37,10 @@ static_assert(std::is_trivially_copyable_v<Waiter> && std::is_standard_layout_v<
 /* A queue's line of waiters. Protected by the queue's lock. */
 struct WaitingLine
 {
-	dlist_head waiters; /* the waiters, in the order in which they are served */
-	int waiting;
-	int watcher; /* procno of the watcher (waiter.h), or kNobody */
+	dlist_head waiters; /* claims that wait, in the order in which they are served */
+	dlist_head workers; /* idle workers of handlers, which are served when no claim waits */
+	int waiting;		/* claims and workers */
+	int watcher;		/* procno of the watcher (waiter.h), or kNobody */
 };
 
 void init_line(WaitingLine *line);

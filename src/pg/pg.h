@@ -53,6 +53,7 @@ extern "C" {
 #include "commands/sequence.h"
 #include "commands/tablecmds.h"
 #include "commands/trigger.h"
+#include "common/file_perm.h"
 #include "common/hashfn.h"
 #include "common/int.h"
 #include "common/pg_prng.h"

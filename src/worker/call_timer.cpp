@@ -2,11 +2,10 @@
 
 #include "engine/handler_slot.h"
 #include "pg/clock.h"
+#include "pg/server_stop.h"
 #include "worker/worker.h"
 
 #include <csignal>
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace pgq {
 
@@ -57,31 +56,6 @@ on_tick()
 }
 
 /*
- * Return whether the postmaster stops the server. It notes that in its lock file before it sends
- * signals. Uses only functions that are safe in a signal handler.
- */
-static bool
-server_stops()
-{
-	char text[1024];
-	int file = open("postmaster.pid", O_RDONLY);
-	if (file < 0)
-		return true;
-	ssize_t length = read(file, text, sizeof(text) - 1);
-	(void) close(file);
-	if (length < 0)
-		return true;
-	text[length] = '\0';
-	const char *line = text;
-	for (int i = 1; i < LOCK_FILE_LINE_PM_STATUS && line != nullptr; i++)
-	{
-		line = strchr(line, '\n');
-		line = line != nullptr ? line + 1 : nullptr;
-	}
-	return line != nullptr && strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
-}
-
-/*
  * SIGTERM. If the server stops, cancel the call, so that its job can be given back uncounted.
  * Otherwise an administrator ends the process, and the attempt counts: the job may be the reason.
  *
@@ -92,7 +66,7 @@ static void
 on_terminate(SIGNAL_ARGS)
 {
 	int saved = errno;
-	bool stops = server_stops();
+	bool stops = server_is_stopping();
 	stopping = stops ? 1 : stopping;
 	if (stops && watching != 0)
 		cancel_query(Interrupted::kStopping);
@@ -119,13 +93,6 @@ on_interrupt(SIGNAL_ARGS)
 {
 	if (watching != 0)
 		StatementCancelHandler(PGQ_SIGNAL);
-}
-
-static void
-on_quit(SIGNAL_ARGS)
-{
-	note_handler_quit();
-	SignalHandlerForCrashExit(PGQ_SIGNAL);
 }
 
 /* ---- the watch ---- */
@@ -163,7 +130,7 @@ call_timer_init()
 	pqsignal(SIGTERM, on_terminate);
 	pqsignal(SIGINT, on_interrupt);
 	pqsignal(SIGUSR2, on_cancel);
-	pqsignal(SIGQUIT, on_quit);
+	at_crash_of_others(note_handler_quit);
 }
 
 void

@@ -101,6 +101,8 @@ leave(int, Datum)
 	leave_handled(worker.jobs);
 	worker.jobs.n = 0;
 	give_place_back();
+	for (int i = 0; i < worker.list.size() && worker.is_idle; i++)
+		(void) change_queue(worker.list[i].ref, [](QueueHold &hold) { hold.hand_over(); });
 	(void) change_queue(worker.order.first, [](QueueHold &hold) {
 		hold->handler.note_worker_end(worker.calls > 0, monotonic_now());
 	});
@@ -171,7 +173,7 @@ next_batch(const ServedHandler &handler)
 	(void) look_at_queue(handler.ref, [&](const Queue &queue) {
 		batch = queue.handler.next_batch(handler.row.batch);
 	});
-	return batch;
+	return calls_are_careful() ? 1 : batch;
 }
 
 /*
@@ -260,27 +262,46 @@ nap_time(const Alarm &alarm, int64 until)
 static constexpr int kMostLines = 1024;
 
 /*
- * Wait in the lines of the queues, outside of transactions, until this process is woken or
- * `until` (monotonic), for a second at most. Then the caller looks for jobs. A process can be in
+ * Join the lines of the queues at which this process could have a place. In other lines it would
+ * take wake-ups of which it can make no use; those lines are handed over. A process can be in
  * max_claim_queues lines; for jobs of other queues the scheduler wakes it.
+ */
+static void
+join_useful_lines()
+{
+	QueueRef refs[kMostLines];
+	int n = 0;
+	int most = Min(max_claim_queues, kMostLines);
+	for (int i = 0; i < worker.list.size(); i++)
+	{
+		bool useful = false;
+		(void) change_queue(worker.list[i].ref, [&](QueueHold &hold) {
+			useful = n < most && hold->handler.has_room(monotonic_now());
+			if (!useful)
+				hold.hand_over();
+		});
+		if (useful)
+			refs[n++] = worker.list[i].ref;
+	}
+	join_lines(refs, n, true);
+}
+
+/*
+ * Wait in the lines of the queues, outside of transactions, until this process is woken or
+ * `until` (monotonic), for a second at most. Then the caller looks for jobs.
  */
 static void
 wait_for_work(int64 until)
 {
-	QueueRef refs[kMostLines];
 	Alarm alarm;
 	bool claimable = false;
-	int n = Min(worker.list.size(), Min(max_claim_queues, kMostLines));
-	for (int i = 0; i < n; i++)
-		refs[i] = worker.list[i].ref;
 	be_idle(true);
-	join_lines(refs, n);
+	join_useful_lines();
 	bool woken = rejoin_lines(&alarm);
 	/* The last look: a commit that came before this process was in the line has not woken it. */
 	for (int i = 0; i < worker.list.size() && !woken && !claimable; i++)
 		(void) change_queue(worker.list[i].ref, [&](QueueHold &hold) {
-			claimable = hold.is_claimable() && hold->handler.places < hold->handler.allowed() &&
-						monotonic_now() >= hold->handler.call_after;
+			claimable = hold.is_claimable() && hold->handler.has_room(monotonic_now());
 		});
 	if (woken)
 		worker.fruitless = 0;

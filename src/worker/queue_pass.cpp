@@ -1,5 +1,6 @@
 #include "worker/queue_pass.h"
 
+#include "engine/handler_slot.h"
 #include "engine/hold.h"
 #include "txn/effects.h"
 
@@ -51,7 +52,7 @@ look_at_handler(QueueHold &hold, int64 monotonic, QueuePass *pass)
 	if (!pass->wants_worker)
 		pass->next_event = Min(pass->next_event, at);
 	/* No claim watches the timer or the rate limit of a queue for which none waits. */
-	if (hold->waiting == 0 && handler.places < handler.allowed())
+	if (hold->waiting == 0 && handler.has_free_place())
 	{
 		TimestampTz timer = hold.schedule().next_timer();
 		if (timer != INT64_MAX)
@@ -123,6 +124,7 @@ run_if_wanted(SchedulerState &scheduler, const QueueRef &ref, const QueuePass &p
 int64
 serve_queues(SchedulerState &scheduler)
 {
+	int64 began = monotonic_now();
 	/*
 	 * The end of a prepared transaction wakes no process, so look for ended prepared transactions
 	 * at this interval (microseconds).
@@ -137,6 +139,7 @@ serve_queues(SchedulerState &scheduler)
 		for (int i = 0; i < kQueueDuties; i++)
 			next = Min(next, run_if_wanted(scheduler, ref, pass, i));
 	});
+	drop_old_tickets(began);
 	return next;
 }
 

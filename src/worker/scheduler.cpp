@@ -45,10 +45,9 @@ say_end(int, Datum)
 }
 
 static void
-quit(SIGNAL_ARGS)
+say_quit()
 {
 	say(scheduler.order, ExitState::kQuit);
-	SignalHandlerForCrashExit(PGQ_SIGNAL);
 }
 
 /* ---- start ---- */
@@ -188,8 +187,9 @@ pgq_scheduler_main(Datum arg)
 {
 	scheduler.order = order_of_process<StartOrder>();
 	on_shmem_exit(say_end, (Datum) 0);
+	/* First of all, since SIGABRT is not blocked while a process starts. */
+	at_crash_of_others(say_quit);
 	say(scheduler.order, ExitState::kRunning);
-	pqsignal(SIGQUIT, quit);
 	start_worker(wait_events.scheduler);
 	if (!connect_unnoticed(DatumGetObjectId(arg), scheduler.order.tablespace))
 		retire(scheduler, ExitState::kWanted);

@@ -2,6 +2,7 @@
 
 #include "catalog/token_mark.h"
 #include "load/saved_lease.h"
+#include "pg/server_stop.h"
 #include "pg/stop_point.h"
 #include "worker/worker.h"
 
@@ -13,25 +14,6 @@ namespace pgq {
  */
 static constexpr int64 kLongestWait = 2 * USECS_PER_SEC;
 static constexpr int64 kNap = 2000;
-
-/*
- * Return whether the whole server is being stopped, not only this process. The postmaster notes a
- * stop in its lock file before it sends the signals. If in doubt return true: saving leases does no
- * harm.
- */
-static bool
-server_is_stopping()
-{
-	FILE *file = AllocateFile("postmaster.pid", "r");
-	char line[MAXPGPATH] = "";
-	if (file == nullptr)
-		return true;
-	for (int i = 0; i < LOCK_FILE_LINE_PM_STATUS; i++)
-		if (fgets(line, sizeof(line), file) == nullptr)
-			line[0] = '\0';
-	FreeFile(file);
-	return strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
-}
 
 /*
  * Wait until the condition is true. Returns false if the condition is still false at the deadline

@@ -1,5 +1,7 @@
 #include "worker/worker.h"
 
+#include <csignal>
+
 namespace pgq {
 
 constinit int notify_interval = 100;
@@ -75,6 +77,43 @@ bool
 asked_to_end()
 {
 	return asked != 0;
+}
+
+/* ---- a crash of another process ---- */
+
+static void (*note_crash_of_others)() = nullptr;
+
+static void
+on_quit(SIGNAL_ARGS)
+{
+	note_crash_of_others();
+	SignalHandlerForCrashExit(PGQ_SIGNAL);
+}
+
+/*
+ * From PostgreSQL 16 on, the postmaster sends SIGABRT instead of SIGQUIT if send_abort_for_crash or
+ * send_abort_for_kill is on. But abort() of this process is a crash of its own, and nobody but the
+ * postmaster asks a process to end with SIGABRT. The second signal comes when this function returns,
+ * and then has its usual effect, which may be a core file.
+ */
+static void
+on_abort(int, siginfo_t *sender, void *)
+{
+	if (sender->si_code == SI_USER && sender->si_pid == PostmasterPid)
+		note_crash_of_others();
+	(void) raise(SIGABRT);
+}
+
+void
+at_crash_of_others(void (*note)())
+{
+	note_crash_of_others = note;
+	pqsignal(SIGQUIT, on_quit);
+	struct sigaction abort_action = {};
+	abort_action.sa_sigaction = on_abort;
+	abort_action.sa_flags = SA_SIGINFO | static_cast<int>(SA_RESETHAND);
+	(void) sigemptyset(&abort_action.sa_mask);
+	(void) sigaction(SIGABRT, &abort_action, nullptr);
 }
 
 void

@@ -123,6 +123,13 @@ serving_transaction(LOCKMODE mode, Body body)
 	return served;
 }
 
+/*
+ * Let this process call note() when the postmaster ends all processes at once: after a crash of
+ * another process, or in a stop in mode immediate. A crash of this process does not call it. note()
+ * must be safe in a signal handler. Call this before the process says in shared memory that it runs.
+ */
+void at_crash_of_others(void (*note)());
+
 /* Return whether SIGTERM has come. */
 bool asked_to_end();
 

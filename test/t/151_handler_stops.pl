@@ -374,6 +374,7 @@ is(sql('SELECT * FROM pgq_check()'), '', 'all is well');
 
 {
 	$node->backup('b');
+	ok(!-e $node->backup_dir . '/b/pg_stat_tmp/pgq_ext.calls', 'notes of calls are not part of a backup');
 	my $standby = PostgreSQL::Test::Cluster->new('standby');
 	$standby->init_from_backup($node, 'b', has_streaming => 1);
 	$standby->start;

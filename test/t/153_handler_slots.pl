@@ -161,6 +161,26 @@ pass('a worker starts again when the rate allows the next job');
 	end_session($client);
 }
 
+# A job for which an idle worker and, behind it, a client wait. Once a second the worker looks by itself, and may be first then.
+{
+	set_handler('l', q{run_as => 'runner', idle => '1 day'});
+	runs_ok('l', 'a worker runs a job');
+	my $client = session($node);
+	my $got = 0;
+	for my $i (1 .. 10)
+	{
+		wait_for($node, q{waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = 'l'});
+		send_sql($client, q{SELECT payload FROM pgq_claim('l', wait => '2 s')});
+		wait_for($node, q{waiting_claims = 2 FROM pgq_ext.queue_status WHERE queue = 'l'});
+		sql(q{SELECT pgq_enqueue('l', '9')});
+		$got += reply($client) eq '9';
+	}
+	cmp_ok($got, '>=', 8, '... then clients that wait go before it');
+	end_session($client);
+	set_handler('l', q{run_as => 'runner', idle => '0'});
+	wait_for_workers(0);
+}
+
 # A row that is locked: workers try, less and less often.
 {
 	sql(q{SELECT pgq_drop_queue('l', force => true); TRUNCATE app.ran});
@@ -322,6 +342,27 @@ enqueue('a', 1);
 wait_until_ran(1, 'a');
 is(sql('SELECT count(DISTINCT pid) FROM app.ran'), '1', 'a right is revoked and granted again: a worker that stays serves the queue again');
 open_gate();
+
+# ---- a ticket that is not needed any more ----
+
+# Three roles and one slot: the second role leaves a ticket, then a client takes its job.
+sql(q{SELECT count(pgq_drop_queue(queue)) FROM pgq_ext.queue; TRUNCATE app.ran});
+restart_with("pgq_ext.max_handler_workers = 1\n");
+sql(q{SELECT pgq_create_queue(q), pgq_set_handler(q, 'app.work(pgq_ext.claimed_job)', run_as => q::regrole, timeout => '10 min') FROM unnest('{r0,r1,r2}'::text[]) q});
+close_gate();
+enqueue('r0', 1);
+wait_at_gate(1);
+for my $queue ('r1', 'r2')
+{
+	enqueue($queue, 1);
+	wait_for_state($queue, 'waiting for a worker slot');
+}
+is(sql(q{SELECT payload, pgq_ack(job_id, lease) FROM pgq_claim('r1')}), '1|', 'a client takes the job of a role that waits for a slot');
+my $since = monotonic();
+open_gate();
+wait_until_ran(1, 'r2');
+cmp_ok(seconds_since($since), '<', 4, '... then the next role need not wait until its ticket is void');
+restart_with("pgq_ext.max_handler_workers = 2\n");
 
 # ---- background workers of the server are used up ----
 

@@ -88,6 +88,22 @@ TEST_F(Tickets, OnlyOthersMakeAWorkerLeave)
 	EXPECT_TRUE(line.another_waits(2, 1, kNow));
 }
 
+TEST_F(Tickets, AreDroppedIfTheirRolesWantNoSlotAnyMore)
+{
+	int left;
+	line.keep(1, 1, kNow);
+	line.keep(1, 2, kNow);
+	line.keep(2, 1, kNow);
+	line.keep(1, 2, kNow + 10);
+	EXPECT_EQ(line.remove_older(1, kNow + 1, &left), 1);
+	EXPECT_EQ(left, 1);
+	EXPECT_TRUE(goes(1, 2, kNow + 11));
+	EXPECT_FALSE(goes(2, 1, kNow + 11));
+	EXPECT_EQ(line.remove_older(1, kNow + 11, &left), 1);
+	EXPECT_EQ(left, 0);
+	EXPECT_TRUE(goes(2, 1, kNow + 11));
+}
+
 TEST_F(Tickets, AnEntryIsUsedAgain)
 {
 	for (uint32_t role = 1; role <= 5; role++)

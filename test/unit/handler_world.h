@@ -57,6 +57,7 @@ enum class Fault : uint8_t
 	kTakesAndTellsNobody,	/* a worker that takes a job does not care for the jobs that are left */
 	kPlaceBackTellsNobody,	/* nor does one that gives its place back */
 	kPassesBeforeItLooks,	/* an idle worker passes a wake-up on before it looks for jobs itself */
+	kWorkersAreClaims,		/* idle workers stand between claims in the line */
 	kPassesNothing,			/* an idle worker that ends or takes another job passes no wake-up on */
 	kWaitsWithoutRoom,		/* an idle worker waits also in lines of queues where it has no room */
 	kNoLastLook,			/* an idle worker sleeps without a look behind its place in the line */
@@ -97,6 +98,7 @@ struct Plan
 	int jobs = 2;				   /* most enqueues */
 	int timed = 0;				   /* most enqueues of jobs with a delay */
 	int taken = 0;				   /* most jobs that are taken by claims that do not wait */
+	int failures = 0;			   /* calls of a queue that have failed in a row, at its start */
 	int fails = 0;				   /* most calls that fail; the job is ready again at once */
 	int deaths = 0;				   /* of workers and waiting claims */
 	int scheduler_deaths = 0;
@@ -113,7 +115,6 @@ struct Plan
 	int64_t turn = 20 * kSecond;	/* each role gets a slot so soon */
 	int64_t patience = 5 * kSecond; /* all jobs are done so long after the last event */
 	uint64_t faults = 0;			/* only(), or several of them */
-	bool calm = true;				/* check that no process stays awake for nothing */
 };
 
 enum Action : uint8_t
@@ -402,6 +403,9 @@ private:
 		for (; woken < n && line.n > 0; woken++)
 		{
 			int who = line.who[0];
+			for (int i = 1; i < line.n && who < kFirstClient; i++)
+				if (line.who[i] >= kFirstClient)
+					fail("a worker is woken, while a claim waits behind it");
 			std::copy(line.who + 1, line.who + line.n--, line.who);
 			s.entries[who][q] = kWoken;
 			s.latch[who] = true;
@@ -451,11 +455,17 @@ private:
 		if (wake_waiters(q, 1) == 0 && has_free_place(q))
 			wake_scheduler(database_of(q));
 	}
+	/* Claims stand before all workers. */
 	void list(int who, int q)
 	{
 		Line &line = s.queues[q].line;
+		int8_t *end = line.who + line.n++;
+		int8_t *place = std::find_if(line.who, end, [&](int8_t other) {
+			return who >= kFirstClient && other < kFirstClient && !is(Fault::kWorkersAreClaims);
+		});
+		std::copy_backward(place, end, end + 1);
+		*place = static_cast<int8_t>(who);
 		s.entries[who][q] = kListed;
-		line.who[line.n++] = static_cast<int8_t>(who);
 	}
 	/* rejoin_lines(), for one queue. Returns whether the process was woken. */
 	bool rejoin(int who, int q, int64_t *alarm)
@@ -760,6 +770,8 @@ World::step_duty(SchedulerState &me, int d)
 				if (pace.workers != workers)
 				{
 					pace.restart(workers);
+					pace.failures_in_row = p.failures;
+					pace.sqlstate = 1;
 					s.queues[me.i].stored_at = workers == 0 ? ++s.event : 0;
 					me.stored = true;
 				}
@@ -1709,7 +1721,7 @@ World::a_role_starves(int64_t *since)
 inline void
 World::drain(unsigned seed)
 {
-	const int most_steps = p.calm ? 1500 : 150; /* without the clock */
+	constexpr int kMostSteps = 1500; /* without the clock */
 	unsigned random = seed * 2654435761U + 1;
 	auto pick = [&](int n) {
 		random = random * 1664525U + 1013904223U;
@@ -1767,13 +1779,8 @@ World::drain(unsigned seed)
 		last = who;
 		if (!step(who, false) || !check())
 			return;
-		if (++steps > most_steps && p.calm)
+		if (++steps > kMostSteps)
 			return fail("processes stay awake for nothing");
-		if (steps > most_steps)
-		{
-			s.now += 100 * 1000;
-			steps = 0;
-		}
 	}
 }
 

@@ -300,9 +300,9 @@ start_handler_worker(const QueueRef &ref, const QueuePass &)
 		if (!started)
 			hold->handler.places--;
 	});
-	/* An idle worker may have looked at the queue while the place was taken. */
+	/* An idle worker may have looked at the queue while the place was taken, or have a slot. */
 	if (!started)
-		(void) wake_handler_workers();
+		wake_idle_workers();
 	if (has_slot && !started)
 		complain_of_workers();
 	return started ? INT64_MAX : monotonic_now() + kHousekeeping;

@@ -1,0 +1,55 @@
+/*
+ * Which calls of handlers have crashed the server: notes that survive it.
+ *
+ * A worker notes in its slot (handler_slot.h) which call it is in, and that it has got SIGQUIT. When
+ * all processes have ended, the postmaster reads the slots, and keeps the suspects in its own
+ * memory. But the postmaster may end as well. So everything is also in a file:
+ *
+ *   - the suspects, and whether the postmaster has noted the end. It writes both at each start and
+ *     at each end. If it has not noted its end, it ended together with the other processes;
+ *   - the call of each worker. The worker writes it when the call begins and ends. The kernel keeps
+ *     what a process has written when the process is killed.
+ *
+ * The file is in pg_stat_tmp, which pg_basebackup and pg_rewind leave out: the notes are about the
+ * processes of this server. An error of the file loses notes, and has no other effect.
+ *
+ * If the server before has ended without a note, handlers are careful for 5 minutes: one worker of
+ * the whole server runs, each call has one job, and the note of a call is on disk before the call
+ * begins. Then a call that brings the whole machine down is known, and no other call is suspected
+ * in its place.
+ */
+#pragma once
+
+#include "core/handler_suspects.h"
+#include "engine/shared.h"
+
+namespace pgq {
+
+/*
+ * Return whether this server keeps notes. A server for a single user runs no handler, and leaves the
+ * file to the next postmaster.
+ */
+bool keeps_crash_notes();
+
+/*
+ * For the postmaster, when shared memory has been created: copy the suspects of the last end. Returns
+ * whether handlers have to be careful.
+ */
+bool recall_crashes(CrashSuspect (&suspects)[kCrashSuspects]);
+
+/*
+ * For the postmaster, when all processes have ended: first begin_end_notes(), then suspect_call() for
+ * each suspect, then finish_end_notes(). weak, soon: see HandlerSuspects.
+ */
+void begin_end_notes();
+void suspect_call(const HandlerCall &call, bool weak, bool soon);
+void finish_end_notes();
+
+/*
+ * For a worker: note in the file that its slot begins or ends a call. soon: soon after the start of
+ * the server; durable: write the note to disk. Cannot fail.
+ */
+void note_call_begin(int slot, const HandlerCall &call, bool soon, bool durable);
+void note_call_end(int slot);
+
+} // namespace pgq
