@@ -21,7 +21,10 @@ struct ClaimOptions
 	int64 lease_time; /* microseconds; 0: the lease_time of the queue */
 	const char *worker;
 	bool session_bound = false;
-	/* The caller ends session-bound leases itself when the process exits: a handler's worker. */
+	/*
+	 * The caller is a handler's worker. It ends the leases itself when the process exits, and says
+	 * when it begins to work on a job (Lease::unbegun).
+	 */
 	bool ends_them_itself = false;
 	bool for_more =
 		false; /* the call has acknowledged jobs, so a shortage of leases raises no error */

@@ -138,6 +138,7 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 	ready.hand_out.lease_time = lease_time_of(*claim->options, round->options);
 	ready.hand_out.worker = claim->options->worker;
 	ready.hand_out.session_bound = claim->options->session_bound;
+	ready.hand_out.unbegun = claim->options->ends_them_itself;
 	ready.monotonic = monotonic_now();
 	ready.now = wall_now();
 	Size bytes = 0;

@@ -154,7 +154,10 @@ struct Lease
 	int32 uses;	 /* number of uses by `user` */
 	bool ending; /* the user ends the lease at its commit */
 	bool told;	 /* the worker was told that its lease is revoked */
-	/* the worker has given the job back before it began; if the revocation is undone, it goes back */
+	/*
+	 * The job was handed out to a handler's worker, and no call with the job has begun. So no
+	 * attempt is counted, however the lease ends (protocol: unbegun-is-uncounted).
+	 */
 	bool unbegun;
 	bool doomed; /* becomes LOST, for the reason in `loss`, when its last use ends */
 	/*

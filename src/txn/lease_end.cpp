@@ -79,15 +79,18 @@ put_back_unbegun(Lease *lease, int64 monotonic, QueueHold &hold)
 /*
  * Undo a revocation. If the worker was told that its lease is revoked, the worker may have stopped,
  * and would never end the lease. So doom the lease, or put the job back if the worker has not begun.
+ * (If another transaction still uses that lease, the job goes back at the deadline.)
  */
 void
 undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
 {
 	lease->revoked--;
-	if (lease->unbegun && lease->revoked == 0 && lease->pins == 0 && !lease->doomed)
-		return put_back_unbegun(lease, monotonic, hold);
-	if (lease->told && lease->state == LeaseState::kClaimed && !lease->doomed)
+	if (!lease->told || lease->state != LeaseState::kClaimed || lease->doomed)
+		return;
+	if (!lease->unbegun)
 		hold.doom(lease, Loss::kUndoneCancel, monotonic);
+	else if (lease->revoked == 0 && lease->pins == 0)
+		put_back_unbegun(lease, monotonic, hold);
 }
 
 void
@@ -112,10 +115,33 @@ give_back_unbegun(const QueueRef &ref, Lease *lease, uint64 serial)
 		if (serial_of(lease) != serial || lease->state != LeaseState::kClaimed || lease->doomed ||
 			lease->prepared.any())
 			return;
+		lease->unbegun = true;
 		if (lease->pins > 0)
-			lease->unbegun = lease->told = lease->revoked > 0;
+			lease->told = lease->revoked > 0;
 		else
 			put_back_unbegun(lease, monotonic_now(), hold);
+	});
+}
+
+bool
+begin_work(const QueueRef &ref, Lease *lease, uint64 serial)
+{
+	bool begun = false;
+	(void) change_queue(ref, [&](QueueHold &) {
+		bool mine = serial_of(lease) == serial && lease->state == LeaseState::kClaimed;
+		begun = mine && !lease->doomed && lease->revoked == 0 && lease->rows_gone.at_all <= 0;
+		if (begun)
+			lease->unbegun = false;
+	});
+	return begun;
+}
+
+void
+stop_work(const QueueRef &ref, Lease *lease, uint64 serial)
+{
+	(void) change_queue(ref, [&](QueueHold &) {
+		if (serial_of(lease) == serial && lease->state == LeaseState::kClaimed)
+			lease->unbegun = true;
 	});
 }
 

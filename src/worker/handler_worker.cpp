@@ -11,7 +11,7 @@
 #include "engine/handler_slot.h"
 #include "engine/hold.h"
 #include "engine/waiter.h"
-#include "handlers/call.h"
+#include "handlers/handled_lease.h"
 #include "load/attach.h"
 #include "pg/wait_events.h"
 #include "worker/call_timer.h"

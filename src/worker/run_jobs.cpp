@@ -3,6 +3,7 @@
 #include "engine/handler_slot.h"
 #include "engine/hold.h"
 #include "handlers/check.h"
+#include "handlers/handled_lease.h"
 #include "pg/clip.h"
 #include "txn/effects.h"
 #include "worker/call_error.h"
@@ -20,6 +21,8 @@ struct Calls
 	const char *queue;
 	HandledJobs *jobs;
 	int64 timeout; /* microseconds */
+	/* monotonic: a call that begins later may outlast the leases, because of max_runtime */
+	int64 begin_before;
 };
 
 } // namespace
@@ -57,23 +60,26 @@ report_call(const Calls &calls, int n)
 
 /*
  * Call the handler for n jobs in one transaction (T2). Returns false, with the error, if the
- * transaction has failed.
+ * transaction has failed. If jobs have ended since the claim or are being cancelled, there is no
+ * call. Then these jobs were given back, *n is how many are left, and these come first.
  */
 static bool
-try_call(const Calls &calls, HandledJob *first, int n, CallError *error)
+try_call(const Calls &calls, HandledJob *first, int *left, CallError *error)
 {
 	/* From begin_watching() on, a signal can interrupt the call; end_watching() ends that. */
 	volatile bool done = false;
-	for (int i = 0; i < n; i++)
-		first[i].begun = true;
+	int n = *left;
+	*error = {};
 	report_call(calls, n);
 	begin_handler_call({MyDatabaseId, first->ref.queue_id, n == 1 ? first->job_id : 0},
 					   n == 1 ? first->token : 0);
 	begin_watching(calls.timeout);
 	/* A cancel that came before begin_handler_call() has not found the call. */
-	if (n == 1 && leave_to_cancel(first->ref, first->lease, first->serial))
+	*left = begin_handled(first, n);
+	if (*left < n)
 	{
 		(void) end_watching();
+		stop_handled(first, *left);
 		error->interrupted = Interrupted::kCancelled;
 		return false;
 	}
@@ -260,8 +266,11 @@ run_one(const Calls &calls, HandledJob *job)
 	for (int conflicts = 0;; conflicts++)
 	{
 		extend_if_old(calls, job);
-		if (try_call(calls, job, 1, &error))
+		int left = 1;
+		if (try_call(calls, job, &left, &error))
 			return count_call(calls, job, 1, nullptr);
+		if (left == 0)
+			return;
 		if (!is_conflict(error) || conflicts == kMostConflicts || must_stop())
 			break;
 	}
@@ -281,8 +290,7 @@ give_back_rest(HandledJob *first, int n)
 	for (int i = 0; i < n; i++)
 		if (!first[i].ended)
 		{
-			give_back_unbegun(first[i].ref, first[i].lease, first[i].serial);
-			first[i].ended = true;
+			give_back_handled(&first[i]);
 			given++;
 		}
 	if (given > 0)
@@ -313,14 +321,13 @@ must_not_call(const QueueRef &ref)
 /*
  * Run the jobs one by one, each in a transaction of its own. Do not keep jobs from others while a
  * call takes long: after a call of more than a second, or while others wait, give the rest back.
+ * Also give the rest back when the leases may end during a call.
  */
 static void
 run_one_by_one(const Calls &calls)
 {
 	static constexpr int64 kLong = USECS_PER_SEC;
 	HandledJobs *jobs = calls.jobs;
-	for (int i = 0; i < jobs->n; i++)
-		jobs->jobs[i].begun = false;
 	if (must_not_call(jobs->jobs->ref) || !is_handler_sound(calls))
 		return give_back_rest(jobs->jobs, jobs->n);
 	for (int i = 0; i < jobs->n; i++)
@@ -330,13 +337,9 @@ run_one_by_one(const Calls &calls)
 		/* The exit gives the rest back. */
 		if (must_stop())
 			proc_exit(0);
-		if (is_still_handled(*job))
-			run_one(calls, job);
-		else
-		{
-			give_back_unbegun(job->ref, job->lease, job->serial);
-			job->ended = true;
-		}
+		if (begin >= calls.begin_before)
+			return give_back_rest(job, jobs->n - i);
+		run_one(calls, job);
 		if (monotonic_now() - begin > kLong || others_wait(job->ref) || must_not_call(job->ref))
 			return give_back_rest(job + 1, jobs->n - i - 1);
 	}
@@ -345,34 +348,44 @@ run_one_by_one(const Calls &calls)
 /* ---- all jobs of a claim ---- */
 
 /*
- * Return the time that a call may take: the handler's timeout, or nine tenths of the queue's
+ * Set the time that a call may take: the handler's timeout, or nine tenths of the queue's
  * max_runtime, if that is less. So the lease lasts until the error of the timeout is recorded.
  */
-static int64
-time_limit(const HandlerRow &handler, const QueueRef &ref)
+static void
+limit_time(Calls *calls)
 {
-	int64 limit = handler.timeout;
-	(void) look_at_queue(ref, [&](const Queue &queue) {
-		if (int64 most = queue.options.max_runtime; most > 0)
-			limit = Min(limit, most - most / 10);
+	calls->timeout = calls->handler.timeout;
+	calls->begin_before = INT64_MAX;
+	(void) look_at_queue(calls->jobs->jobs->ref, [&](const Queue &queue) {
+		int64 most = queue.options.max_runtime;
+		if (most == 0)
+			return;
+		calls->timeout = Min(calls->timeout, most - most / 10);
+		calls->begin_before = calls->jobs->claimed_at + most - calls->timeout;
 	});
-	return limit;
 }
 
 void
 run_jobs(const HandlerRow &handler, const char *queue, HandledJobs *jobs)
 {
-	Calls calls = {handler, queue, jobs, time_limit(handler, jobs->jobs->ref)};
+	Calls calls = {handler, queue, jobs, 0, 0};
+	limit_time(&calls);
 	CallError error{};
-	if (jobs->n == 1)
-		return run_one(calls, jobs->jobs);
-	if (try_call(calls, jobs->jobs, jobs->n, &error))
-		return count_call(calls, jobs->jobs, jobs->n, nullptr);
+	for (int left = jobs->n; jobs->n > 1; jobs->n = left)
+	{
+		if (try_call(calls, jobs->jobs, &left, &error))
+			return count_call(calls, jobs->jobs, jobs->n, nullptr);
+		if (left == jobs->n)
+			break;
+	}
+	if (jobs->n <= 1)
+		return jobs->n == 1 ? run_one(calls, jobs->jobs) : void();
 	if (must_stop())
 	{
 		end_attempt(calls, jobs->jobs, [&] { release_handled(jobs->jobs, jobs->n, 0); });
 		proc_exit(0);
 	}
+	stop_handled(jobs->jobs, jobs->n);
 	if (!error.stale)
 		count_call(calls, jobs->jobs, jobs->n, &error);
 	run_one_by_one(calls);

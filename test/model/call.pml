@@ -129,10 +129,9 @@ call:	skip; /* try_call(): the token first, then a look */
 		:: d_step {
 				!(mine && !revoked) ->
 				called[me] = 0;
-				if
-				:: mine -> told = true; holder = NOBODY
-				:: else
-				fi
+				/* The job is given back, also if a call was repeated because of a conflict. */
+				begun = begun && !mine;
+				give_back()
 			};
 			goto next
 		fi;

@@ -281,6 +281,37 @@ sub wait_at_gate { return wait_for($node, q{count(*) = 1 FROM pg_locks WHERE loc
 	is(sql("SELECT string_agg(DISTINCT note, ' ' ORDER BY note), count(*) FROM effect WHERE job_id >= $jobs[0]"), '1 after 2 after|10', 'a stop between two calls of a batch: no further call begins');
 }
 
+# Jobs whose call has not begun wait longer than their lease lasts, because the call before does not end.
+{
+	queue('waits', q{BEGIN IF job.payload ? 'bad' AND job.attempt = 1 THEN RAISE 'bad'; END IF; INSERT INTO effect VALUES (job.job_id, job.attempt); END},
+		queue => q{max_attempts => 5, max_runtime => '1 s'}, handler => $long . ', batch => 10');
+	$gate = session($node);
+	stop_workers_at('handler-fail');
+	sql(q{SELECT pgq_pause_handler('waits')});
+	wait_for($node, q{state = 'paused' FROM pgq_ext.handler WHERE queue = 'waits'});
+	my ($bad, @rest) = split /\n/, sql(q{SELECT pgq_enqueue('waits', CASE i WHEN 1 THEN '{"bad": 1}' ELSE '{}' END::jsonb) FROM generate_series(1, 5) i});
+	sql(q{SELECT pgq_resume_handler('waits')});
+	wait_at_gate();
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.lease WHERE queue = 'waits'});
+	is(sql(q{SELECT lost, uncounted FROM pgq_ext.queue_stats WHERE queue = 'waits'}), '1|4', 'the leases of jobs whose call has not begun end uncounted');
+	ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)');
+	like(end($bad) . attempts($bad), qr{\Aacked\|\|(?:lost|failed) acked\z}, '... the job that was in a call has lost an attempt');
+	is(end($_) . attempts($_), 'acked||acked', '... and they run in their first attempt') for @rest;
+	$node->append_conf('postgresql.conf', q{pgq_ext.stop_point = ''});
+	$node->reload;
+	end_session($gate);
+
+	# A call of several jobs that fails late leaves too little time for calls of the same leases.
+	sql(q{CREATE SEQUENCE calls_tight; GRANT ALL ON SEQUENCE calls_tight TO worker});
+	queue('tight', q{BEGIN PERFORM pg_sleep(1.2); IF nextval('calls_tight') = 1 THEN RAISE 'bad'; END IF; INSERT INTO effect VALUES (job.job_id, job.attempt); END},
+		queue => q{max_attempts => 5, max_runtime => '2 s'}, handler => $long . ', batch => 10');
+	sql(q{SELECT pgq_pause_handler('tight')});
+	wait_for($node, q{state = 'paused' FROM pgq_ext.handler WHERE queue = 'tight'});
+	@rest = split /\n/, sql(q{SELECT pgq_enqueue('tight', '{}') FROM generate_series(1, 3)});
+	sql(q{SELECT pgq_resume_handler('tight')});
+	is(end($_) . attempts($_), 'acked||acked', 'no call begins that may outlast its lease') for @rest;
+}
+
 # ---- crashes ----
 
 {
