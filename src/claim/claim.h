@@ -26,6 +26,11 @@ struct ClaimOptions
 	 * when it begins to work on a job (Lease::unbegun).
 	 */
 	bool ends_them_itself = false;
+	/*
+	 * Take no further job if the payloads and headers would be larger together; 0: no limit. One job
+	 * is taken whatever its size.
+	 */
+	Size most_bytes = 0;
 	bool for_more =
 		false; /* the call has acknowledged jobs, so a shortage of leases raises no error */
 };

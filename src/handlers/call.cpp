@@ -115,6 +115,11 @@ lease_time_for(const QueueRef &ref, const HandlerRow &handler)
 void
 claim_handled(const HandlerRow &handler, int most, HandledJobs *jobs)
 {
+	/*
+	 * All jobs of a claim are in memory at the same time, and an array must be less than 1 GB
+	 * (protocol: batch-is-bounded).
+	 */
+	static constexpr Size kMostBytes = 16 * 1024 * 1024;
 	QueueRef ref;
 	QueueName queue;
 	char *name = queue.text;
@@ -134,7 +139,8 @@ claim_handled(const HandlerRow &handler, int most, HandledJobs *jobs)
 						 .lease_time = jobs->lease_time,
 						 .worker = "handler",
 						 .session_bound = true,
-						 .ends_them_itself = true};
+						 .ends_them_itself = true,
+						 .most_bytes = kMostBytes};
 	claim_for({keep_job_of, forget_jobs, keep_handed_out, jobs, jobs->memory}, options, &ref, &name,
 			  1);
 	if (jobs->n == 0)
