@@ -51,9 +51,10 @@ struct HandlerSlot
 	pg_atomic_uint32 in_call; /* the worker is in the call that `call` describes */
 	pg_atomic_uint32 quit;	  /* the worker has got SIGQUIT, so it has not crashed itself */
 	HandlerCall call;		  /* written by the worker while in_call is 0 */
-	/* Atomic, no lock. token: token of the lease of the single call that is running; 0: none. */
-	pg_atomic_uint64 token;
-	pg_atomic_uint64 cancelled; /* the token of a call that is to be cancelled */
+	/* Atomic, no lock. Numbers of calls are never used again while the server runs. */
+	pg_atomic_uint64 number;	/* number of the call that is running; 0: none */
+	pg_atomic_uint64 cancelled; /* number of the last call that is or was to be cancelled */
+	uint64 calls;				/* calls that have begun in this slot; written by the worker */
 };
 
 /* A handler's worker was the only suspect of a crash of the server, or one of several. */
@@ -138,10 +139,8 @@ bool others_want_slot();
 
 void set_handler_idle(bool idle);
 
-/*
- * Mark the begin and the end of a call. token: of the lease, if the call has a single job; else 0.
- */
-void begin_handler_call(const HandlerCall &call, int64 token);
+/* Mark the begin of a call, and return its number. */
+uint64 begin_handler_call(const HandlerCall &call);
 void end_handler_call();
 
 /* Return whether the call that is running is to be cancelled. Safe in a signal handler. */
@@ -153,10 +152,10 @@ void note_handler_quit();
 /* ---- for everybody ---- */
 
 /*
- * Cancel the call that works on this lease, if it runs now and has only this job: send its process
- * SIGUSR2. Returns whether there is such a call. Called without a lock. Cannot fail.
+ * Cancel the call with this number (Lease::call), if it is still running: send its process SIGUSR2.
+ * Returns whether it is. Called without a lock. Cannot fail.
  */
-bool cancel_handler_call(int64 token);
+bool cancel_handler_call(uint64 number);
 
 /* Let the postmaster note who was in a call when the server crashed. */
 void watch_for_handler_crashes();

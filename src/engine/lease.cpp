@@ -73,6 +73,8 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint, bool of_reserve)
 	entry->ending = false;
 	entry->told = false;
 	entry->unbegun = false;
+	entry->call = 0;
+	entry->with_others = false;
 	entry->session_bound = false;
 	entry->doomed = false;
 	entry->rows_gone = {};

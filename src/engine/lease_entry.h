@@ -159,7 +159,10 @@ struct Lease
 	 * attempt is counted, however the lease ends (protocol: unbegun-is-uncounted).
 	 */
 	bool unbegun;
-	bool doomed; /* becomes LOST, for the reason in `loss`, when its last use ends */
+	/* Number of the last call of a handler with the job (handler_slot.h); 0: none. */
+	Relaxed<uint64> call;
+	bool with_others; /* that call has more jobs */
+	bool doomed;	  /* becomes LOST, for the reason in `loss`, when its last use ends */
 	/*
 	 * For CLAIMED: the second in which the row becomes due; PG_INT64_MIN: the row is not delayed. A
 	 * second in the future means that the clock was set back, or that SQL has changed the row.

@@ -12,29 +12,39 @@ give_back_handled(HandledJob *job)
 	job->ended = true;
 }
 
-int
-begin_handled(HandledJob *first, int n)
+/*
+ * Give those of the n jobs back for which stays(job) is false. Returns how many are left; these
+ * come first, in the same order.
+ */
+template <typename Stays>
+static int
+keep_those(HandledJob *first, int n, Stays stays)
 {
-	int begun = 0;
+	int kept = 0;
 	for (int i = 0; i < n; i++)
-	{
-		first[i].begun = begin_work(first[i].ref, first[i].lease, first[i].serial);
-		if (first[i].begun)
-			first[begun++] = first[i];
+		if (stays(&first[i]))
+			first[kept++] = first[i];
 		else
 			give_back_handled(&first[i]);
-	}
-	return begun;
+	return kept;
 }
 
-void
+int
+begin_handled(HandledJob *first, int n, uint64 call)
+{
+	return keep_those(first, n, [&](HandledJob *job) {
+		job->begun = begin_work(job->ref, job->lease, job->serial, call, n > 1);
+		return job->begun;
+	});
+}
+
+int
 stop_handled(HandledJob *first, int n)
 {
-	for (int i = 0; i < n; i++)
-	{
-		stop_work(first[i].ref, first[i].lease, first[i].serial);
-		first[i].begun = false;
-	}
+	return keep_those(first, n, [&](HandledJob *job) {
+		job->begun = false;
+		return stop_work(job->ref, job->lease, job->serial);
+	});
 }
 
 void

@@ -10,13 +10,17 @@
 namespace pgq {
 
 /*
- * A call of n jobs begins: from now on the attempts count. Gives those jobs back that have ended or
- * are being cancelled, and returns how many jobs are left: they come first now.
+ * A call of n jobs begins: from now on the attempts count. call: its number
+ * (begin_handler_call()). Gives those jobs back that have ended or are being cancelled, and returns
+ * how many jobs are left: they come first now.
  */
-int begin_handled(HandledJob *first, int n);
+int begin_handled(HandledJob *first, int n, uint64 call);
 
-/* The call of n jobs was undone, and counts for none of them. */
-void stop_handled(HandledJob *first, int n);
+/*
+ * The call of n jobs was undone, and counts for none of them. Gives back and returns as
+ * begin_handled() does.
+ */
+int stop_handled(HandledJob *first, int n);
 
 /* Give the job back uncounted. */
 void give_back_handled(HandledJob *job);

@@ -102,9 +102,9 @@ interrupt_cancelled(const List<LeaseEffect> &leases)
 	{
 		if (effect.kind != LeaseEffect::kEnd || effect.how != LeaseEnd::kCancelled)
 			continue;
-		int64 token = token_of(effect.lease);
+		uint64 call = effect.lease->call;
 		if (still_ours(effect))
-			(void) cancel_handler_call(token);
+			(void) cancel_handler_call(call);
 	}
 }
 
@@ -123,26 +123,38 @@ give_back_unbegun(const QueueRef &ref, Lease *lease, uint64 serial)
 	});
 }
 
+/* Return whether the claimed job can be worked on: its lease is current, and it is not cancelled. */
+static bool
+is_workable(const Lease *lease, uint64 serial)
+{
+	return serial_of(lease) == serial && lease->state == LeaseState::kClaimed && !lease->doomed &&
+		   lease->revoked == 0 && lease->rows_gone.at_all <= 0;
+}
+
 bool
-begin_work(const QueueRef &ref, Lease *lease, uint64 serial)
+begin_work(const QueueRef &ref, Lease *lease, uint64 serial, uint64 call, bool with_others)
 {
 	bool begun = false;
 	(void) change_queue(ref, [&](QueueHold &) {
-		bool mine = serial_of(lease) == serial && lease->state == LeaseState::kClaimed;
-		begun = mine && !lease->doomed && lease->revoked == 0 && lease->rows_gone.at_all <= 0;
-		if (begun)
-			lease->unbegun = false;
+		begun = is_workable(lease, serial);
+		if (!begun)
+			return;
+		lease->unbegun = false;
+		lease->call = call;
+		lease->with_others = with_others;
 	});
 	return begun;
 }
 
-void
+bool
 stop_work(const QueueRef &ref, Lease *lease, uint64 serial)
 {
+	bool workable = false;
 	(void) change_queue(ref, [&](QueueHold &) {
-		if (serial_of(lease) == serial && lease->state == LeaseState::kClaimed)
-			lease->unbegun = true;
+		workable = is_workable(lease, serial);
+		lease->unbegun |= workable;
 	});
+	return workable;
 }
 
 bool

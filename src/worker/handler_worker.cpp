@@ -14,6 +14,7 @@
 #include "handlers/handled_lease.h"
 #include "load/attach.h"
 #include "pg/wait_events.h"
+#include "worker/call_error.h"
 #include "worker/call_timer.h"
 #include "worker/handler_list.h"
 #include "worker/run_jobs.h"

@@ -29,19 +29,22 @@ struct Calls
 
 /* ---- a call ---- */
 
-/* Count the call, and let the handler slow down if too many calls have failed. */
+/*
+ * Count the call, and let the handler slow down if too many calls have failed. job_id: 0 for a call
+ * of several jobs.
+ */
 static void
-count_call(const Calls &calls, const HandledJob *first, int n, const CallError *error)
+count_call(const QueueRef &ref, int64 job_id, const CallError *error)
 {
 	CallResult result{};
 	result.failed = error != nullptr;
-	result.job_id = n == 1 ? first->job_id : 0;
+	result.job_id = job_id;
 	if (error != nullptr)
 	{
 		result.sqlstate = error->sqlstate;
 		result.error = error->message;
 	}
-	(void) change_queue(first->ref, [&](QueueHold &hold) {
+	(void) change_queue(ref, [&](QueueHold &hold) {
 		hold->handler.note_call(result, monotonic_now(), wall_now());
 	});
 }
@@ -71,15 +74,15 @@ try_call(const Calls &calls, HandledJob *first, int *left, CallError *error)
 	int n = *left;
 	*error = {};
 	report_call(calls, n);
-	begin_handler_call({MyDatabaseId, first->ref.queue_id, n == 1 ? first->job_id : 0},
-					   n == 1 ? first->token : 0);
+	uint64 number =
+		begin_handler_call({MyDatabaseId, first->ref.queue_id, n == 1 ? first->job_id : 0});
 	begin_watching(calls.timeout);
 	/* A cancel that came before begin_handler_call() has not found the call. */
-	*left = begin_handled(first, n);
+	*left = begin_handled(first, n, number);
 	if (*left < n)
 	{
 		(void) end_watching();
-		stop_handled(first, *left);
+		*left = stop_handled(first, *left);
 		error->interrupted = Interrupted::kCancelled;
 		return false;
 	}
@@ -234,7 +237,7 @@ end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
 	}
 	if (is_servers_fault(error.sqlstate) && give_back_for_server(calls, job, error))
 		return;
-	count_call(calls, job, 1, &error);
+	count_call(job->ref, job->job_id, &error);
 	end_attempt(calls, job, [&] { fail_handled(*job, error.text); });
 }
 
@@ -268,7 +271,7 @@ run_one(const Calls &calls, HandledJob *job)
 		extend_if_old(calls, job);
 		int left = 1;
 		if (try_call(calls, job, &left, &error))
-			return count_call(calls, job, 1, nullptr);
+			return count_call(job->ref, job->job_id, nullptr);
 		if (left == 0)
 			return;
 		if (!is_conflict(error) || conflicts == kMostConflicts || must_stop())
@@ -365,54 +368,75 @@ limit_time(Calls *calls)
 	});
 }
 
+/*
+ * Decide about a call of several jobs that was undone. Returns whether the others are to be called
+ * together again, since jobs of the call were cancelled or have ended in another way; this says
+ * nothing against the other jobs.
+ */
+static bool
+is_to_be_repeated(const Calls &calls, const CallError &error)
+{
+	HandledJobs *jobs = calls.jobs;
+	int n = jobs->n;
+	jobs->n = stop_handled(jobs->jobs, n);
+	bool cancelled = error.interrupted == Interrupted::kCancelled;
+	if (!cancelled && !(error.stale && jobs->n < n))
+		return false;
+	if (jobs->n > 0 && (must_not_call(jobs->jobs->ref) || !is_handler_sound(calls) ||
+						monotonic_now() >= calls.begin_before))
+		for (; jobs->n > 0; jobs->n--)
+			give_back_handled(&jobs->jobs[jobs->n - 1]);
+	return true;
+}
+
+/*
+ * Call the handler for all jobs together, until one is left at most. Returns false, with the error,
+ * if a call has failed.
+ */
+static bool
+run_together(const Calls &calls, CallError *error)
+{
+	HandledJobs *jobs = calls.jobs;
+	while (jobs->n > 1)
+	{
+		int left = jobs->n;
+		extend_if_old(calls, jobs->jobs);
+		if (try_call(calls, jobs->jobs, &left, error))
+		{
+			count_call(jobs->jobs->ref, 0, nullptr);
+			jobs->n = 0;
+		}
+		else if (must_stop())
+			return false;
+		else if (left < jobs->n)
+			jobs->n = left;
+		else if (!is_to_be_repeated(calls, *error))
+			return false;
+	}
+	return true;
+}
+
 void
 run_jobs(const HandlerRow &handler, const char *queue, HandledJobs *jobs)
 {
 	Calls calls = {handler, queue, jobs, 0, 0};
-	limit_time(&calls);
 	CallError error{};
-	for (int left = jobs->n; jobs->n > 1; jobs->n = left)
+	limit_time(&calls);
+	if (run_together(calls, &error))
 	{
-		if (try_call(calls, jobs->jobs, &left, &error))
-			return count_call(calls, jobs->jobs, jobs->n, nullptr);
-		if (left == jobs->n)
-			break;
+		if (jobs->n == 1)
+			run_one(calls, jobs->jobs);
+		return;
 	}
-	if (jobs->n <= 1)
-		return jobs->n == 1 ? run_one(calls, jobs->jobs) : void();
 	if (must_stop())
 	{
 		end_attempt(calls, jobs->jobs, [&] { release_handled(jobs->jobs, jobs->n, 0); });
 		proc_exit(0);
 	}
-	stop_handled(jobs->jobs, jobs->n);
 	if (!error.stale)
-		count_call(calls, jobs->jobs, jobs->n, &error);
-	run_one_by_one(calls);
-}
-
-void
-note_claim_error(const QueueRef &ref)
-{
-	static constexpr int64 kQuiet = USECS_PER_MINUTE;
-	static constinit int64 told = 0;
-	int64 now = monotonic_now();
-	MemoryContext context = CurrentMemoryContext;
-	MemoryContextSwitchTo(TopMemoryContext);
-	ErrorData *error = CopyErrorData();
-	MemoryContextSwitchTo(context);
-	if (told == 0 || now - told > kQuiet)
-	{
-		EmitErrorReport();
-		told = now;
-	}
-	FlushErrorState();
-	AbortOutOfAnyTransaction();
-	(void) change_queue(ref, [&](QueueHold &hold) {
-		(void) hold->handler.note_server_fault(0, now, wall_now());
-		copy_clipped(hold->handler.last_error, error->message != nullptr ? error->message : "");
-	});
-	FreeErrorData(error);
+		count_call(jobs->jobs->ref, 0, &error);
+	if (jobs->n > 0)
+		run_one_by_one(calls);
 }
 
 } // namespace pgq
