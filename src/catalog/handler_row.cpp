@@ -3,6 +3,7 @@
 #include "catalog/owner_sql.h"
 #include "catalog/token_key.h"
 #include "catalog/values.h"
+#include "pg/survive.h"
 
 namespace pgq {
 
@@ -26,6 +27,21 @@ copy_name(NameData *name, int row, int column)
 	namestrcpy(name, TextDatumGetCString(spi_value(row, column, TEXTOID)));
 }
 
+/*
+ * Raise an error if a number is not what pgq_set_handler accepts. The table has constraints for
+ * that, but they may have been dropped.
+ */
+static void
+check_numbers(const HandlerRow &row)
+{
+	static constexpr int64 kDay = 24 * 60 * USECS_PER_MINUTE;
+	bool valid = row.workers >= 1 && row.workers <= 1000 && row.batch >= 1 && row.batch <= 10000 &&
+				 row.timeout >= USECS_PER_SEC && row.timeout <= 7 * kDay && row.idle <= kDay;
+	if (!valid)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("workers, timeout, batch or idle is out of range")));
+}
+
 static HandlerRow
 read_handler(int i)
 {
@@ -47,7 +63,62 @@ read_handler(int i)
 	row.stamp = DatumGetInt64(spi_value(i, 15, INT8OID));
 	row.server = DatumGetInt32(spi_value(i, 16, INT4OID));
 	row.set_at = DatumGetTimestampTz(spi_value(i, 17, TIMESTAMPTZOID));
+	check_numbers(row);
 	return row;
+}
+
+/*
+ * Return whether the error that was caught may be the fault of a row. Otherwise another row would
+ * fail in the same way: the server lacks something, or another transaction has a lock.
+ */
+static bool
+is_fault_of_handler_row()
+{
+	int category = ERRCODE_TO_CATEGORY(geterrcode());
+	return geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE &&
+		   category != ERRCODE_TO_CATEGORY(ERRCODE_T_R_SERIALIZATION_FAILURE) &&
+		   category != ERRCODE_TO_CATEGORY(ERRCODE_INSUFFICIENT_RESOURCES) &&
+		   category != ERRCODE_TO_CATEGORY(ERRCODE_QUERY_CANCELED) &&
+		   category != ERRCODE_TO_CATEGORY(ERRCODE_SYSTEM_ERROR);
+}
+
+/*
+ * Run body, which reads rows. Returns NULL, or the message of the error if a row may be the reason.
+ * Other errors are raised.
+ */
+template <typename Body>
+static const char *
+fault_of_reading(Body body)
+{
+	const char *volatile fault = nullptr;
+	(void) survives_alone([&] { as_owner(body); },
+						  [&] {
+							  if (!is_fault_of_handler_row())
+								  PG_RE_THROW();
+							  ErrorData *error = CopyErrorData();
+							  fault = error->message != nullptr ? error->message : "";
+						  });
+	return fault;
+}
+
+/* Read the handlers of these queues one by one. One that cannot be read is broken. */
+static void
+read_each_handler(HandlerRow *rows, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(rows[i].queue_id), false}};
+		HandlerRow row{};
+		const char *fault = fault_of_reading([&] {
+			if (spi_execute("SELECT " PGQ_HANDLER_COLUMNS ", set_at FROM pgq_ext.queue_handler "
+							"WHERE queue_id = $1",
+							arguments) > 0)
+				row = read_handler(0);
+		});
+		row.queue_id = rows[i].queue_id;
+		row.broken = fault;
+		rows[i] = row;
+	}
 }
 
 HandlerRow *
@@ -59,16 +130,31 @@ read_handlers(Oid role, int *n)
 	*n = 0;
 	if (!OidIsValid(look_at_tables().queue_handler))
 		return nullptr;
-	as_owner([&] {
-		uint64 found =
-			spi_execute("SELECT " PGQ_HANDLER_COLUMNS ", set_at FROM pgq_ext.queue_handler "
-						"WHERE $1 IN (0, run_as) ORDER BY queue_id",
-						arguments);
+	auto read = [&](const char *sql, auto read_row) {
+		auto found = static_cast<int>(spi_execute(sql, arguments));
 		rows = static_cast<HandlerRow *>(
 			MemoryContextAlloc(context, (found + 1) * sizeof(HandlerRow)));
-		for (uint64 i = 0; i < found; i++)
-			rows[(*n)++] = read_handler(static_cast<int>(i));
+		for (int i = 0; i < found; i++)
+			rows[i] = read_row(i);
+		*n = found;
+	};
+	/* All at once. If a row cannot be read, find out which one. */
+	const char *fault = fault_of_reading([&] {
+		read("SELECT " PGQ_HANDLER_COLUMNS ", set_at FROM pgq_ext.queue_handler "
+			 "WHERE $1 IN (0, run_as) ORDER BY queue_id",
+			 read_handler);
 	});
+	if (fault == nullptr)
+		return rows;
+	as_owner([&] {
+		read("SELECT queue_id FROM pgq_ext.queue_handler WHERE $1 IN (0, run_as) ORDER BY queue_id",
+			 [](int i) {
+				 HandlerRow row{};
+				 row.queue_id = DatumGetInt32(spi_value(i, 1, INT4OID));
+				 return row;
+			 });
+	});
+	read_each_handler(rows, *n);
 	return rows;
 }
 
@@ -78,13 +164,15 @@ lock_handler(int32 queue_id, HandlerRow *row)
 	bool found = false;
 	const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(queue_id), false}};
 	as_owner([&] {
-		found = spi_execute("SELECT " PGQ_HANDLER_COLUMNS ", set_at FROM pgq_ext.queue_handler "
-							"WHERE queue_id = $1 FOR UPDATE",
+		found = spi_execute("SELECT FROM pgq_ext.queue_handler WHERE queue_id = $1 FOR UPDATE",
 							arguments) > 0;
-		if (found)
-			*row = read_handler(0);
 	});
-	return found;
+	if (!found)
+		return false;
+	*row = {};
+	row->queue_id = queue_id;
+	read_each_handler(row, 1);
+	return true;
 }
 
 static SpiArgument

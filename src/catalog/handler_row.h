@@ -8,6 +8,11 @@ namespace pgq {
 struct HandlerRow
 {
 	int32 queue_id;
+	/*
+	 * Why the row cannot be read, in palloc'd memory; NULL: it can. If it cannot, the other fields
+	 * are not set.
+	 */
+	const char *broken;
 	/* The function: its OID, and what else must be true of it (check.h). */
 	Oid function;
 	NameData schema_name;
@@ -29,11 +34,13 @@ struct HandlerRow
 
 /*
  * Return the handlers in palloc'd memory, as committed by now, with the changes of this
- * transaction; role: only those of this role, or of all roles if it is invalid.
+ * transaction; role: only those of this role, or of all roles if it is invalid. A row that cannot be
+ * read, because it is damaged or because SQL has written invalid values, does not keep the others
+ * from being read: it is returned as broken.
  */
 HandlerRow *read_handlers(Oid role, int *n);
 
-/* Lock the handler's row, and read it. Returns false if the queue has no handler. */
+/* Lock the handler's row, and read it; it may be broken. Returns false if there is none. */
 bool lock_handler(int32 queue_id, HandlerRow *row);
 
 /*

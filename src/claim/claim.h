@@ -21,8 +21,16 @@ struct ClaimOptions
 	int64 lease_time; /* microseconds; 0: the lease_time of the queue */
 	const char *worker;
 	bool session_bound = false;
-	/* The caller ends session-bound leases itself when the process exits: a handler's worker. */
+	/*
+	 * The caller is a handler's worker. It ends the leases itself when the process exits, and says
+	 * when it begins to work on a job (Lease::unbegun).
+	 */
 	bool ends_them_itself = false;
+	/*
+	 * Take no further job if the payloads and headers would be larger together; 0: no limit. One job
+	 * is taken whatever its size.
+	 */
+	Size most_bytes = 0;
 	bool for_more =
 		false; /* the call has acknowledged jobs, so a shortage of leases raises no error */
 };

@@ -21,7 +21,7 @@ take_over_from_scheduler(Queue *queue, int64 monotonic)
 	static constexpr int64 kLostForLong = 5 * USECS_PER_SEC;
 	if (is_served(queue, monotonic))
 		return;
-	expire_due(queue, monotonic);
+	(void) expire_due(queue, monotonic);
 	for (int i = 0; i < kHoldMax; i++)
 	{
 		Lease *lease = first_lost(queue);

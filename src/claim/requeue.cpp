@@ -33,7 +33,9 @@ static void
 settle_lease(const QueueRef &ref, const Candidate &popped, int64 monotonic, QueueHold &hold)
 {
 	hold->counters.ghosts += popped.ghost;
-	if (popped.fits(ref))
+	if (popped.left)
+		hold.give_back(popped.lease);
+	else if (popped.fits(ref))
 		add_claim_effect(ref, popped.lease);
 	else if (popped.visibility == Visibility::kBusy)
 		park_lease(popped.lease, monotonic);

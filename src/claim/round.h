@@ -36,6 +36,7 @@ struct Candidate
 	int64 from;
 	/* Only for fifo: an earlier job of the group is live, so this job must not be handed out. */
 	bool behind;
+	bool left; /* The claim is full, so the job goes back as it was. */
 
 	/*
 	 * Return whether the job can be handed out: its row is live, agrees with the hint, and is in
@@ -43,9 +44,9 @@ struct Candidate
 	 */
 	bool fits(const QueueRef &ref) const
 	{
-		return visibility == Visibility::kLive && !behind && row.queue_id() == ref.queue_id &&
-			   row.key() == hint.key && row.delayed() == hint.delayed &&
-			   (!grouped || row.group() == hint.group);
+		return visibility == Visibility::kLive && !behind && !left &&
+			   row.queue_id() == ref.queue_id && row.key() == hint.key &&
+			   row.delayed() == hint.delayed && (!grouped || row.group() == hint.group);
 	}
 };
 
@@ -106,6 +107,8 @@ struct Round
 
 	/* State that each round of the claim at this queue hands on to the next round. */
 	RefillWait patience;
+	Size bytes;			/* of the jobs taken so far; only with ClaimOptions::most_bytes */
+	bool full;			/* the claim takes no further job, because of most_bytes */
 	int turns_returned; /* number of turns that groups have kept: requeue_rejected() */
 	Lenders lenders;
 	/*

@@ -174,6 +174,8 @@ claim_from(const QueueRef &ref, Claim *claim)
 		reserve_lease_effects(round.most);
 		PopResult result = pop(&round);
 		int unfit = take_popped(&round, claim, scratch);
+		if (round.full)
+			break;
 		clear_the_way(&round, result, unfit, claim->n == 0);
 		MemoryContextReset(scratch);
 		CHECK_FOR_INTERRUPTS();

@@ -92,11 +92,28 @@ is_behind(SegmentSet &segments, const Round &round, const Candidate &popped)
 }
 
 /*
+ * Add the job to those that the claim has taken, and return true; or return false if they would be
+ * larger than ClaimOptions::most_bytes. Then the claim is full. The first job is taken whatever its
+ * size, so that a large job runs alone.
+ */
+static bool
+has_room_for(Round *round, const Claim &claim, const JobRow &row)
+{
+	if (claim.options->most_bytes == 0)
+		return true;
+	for (JobColumn column : {kJobPayload, kJobHeaders})
+		if (!row.is_null(column))
+			round->bytes += toast_raw_datum_size(row.value(column));
+	round->full = claim.n > 0 && round->bytes > claim.options->most_bytes;
+	return !round->full;
+}
+
+/*
  * Verify one row. Returns false if its job cannot be handed out. note_verifying() tells the abort
  * callback to which job a later error belongs.
  */
 static bool
-verify_one(SegmentSet &segments, const Round &round, Candidate *popped, Claim *claim, Ready ready)
+verify_one(SegmentSet &segments, Round *round, Candidate *popped, Claim *claim, Ready ready)
 {
 	note_verifying(popped->lease);
 	popped->visibility =
@@ -107,9 +124,14 @@ verify_one(SegmentSet &segments, const Round &round, Candidate *popped, Claim *c
 	 */
 	if (popped->visibility == Visibility::kLive && popped->row.expired())
 		popped->visibility = Visibility::kDead;
-	popped->behind = false;
-	popped->behind = is_behind(segments, round, *popped);
-	bool fits = popped->fits(round.ref);
+	popped->behind = popped->left = false;
+	popped->behind = is_behind(segments, *round, *popped);
+	bool fits = popped->fits(round->ref);
+	if (fits && !has_room_for(round, *claim, popped->row))
+	{
+		popped->left = true;
+		fits = false;
+	}
 	if (fits)
 	{
 		ready.lease = popped->lease;
@@ -121,10 +143,19 @@ verify_one(SegmentSet &segments, const Round &round, Candidate *popped, Claim *c
 		ready.hand_out.enqueued_at = DatumGetTimestampTz(popped->row.value(kJobEnqueuedAt));
 		ready.expires_at = popped->row.expires_at();
 		claim->ready[claim->n++] = ready;
-		give(claim, round, popped->row, ready);
+		give(claim, *round, popped->row, ready);
 	}
 	note_verifying(nullptr);
 	return fits;
+}
+
+/* Leave the popped job, whose row the claim does not read, to other claims. */
+static void
+leave_job(Candidate *popped)
+{
+	popped->visibility = Visibility::kBusy;
+	popped->ghost = popped->behind = false;
+	popped->left = true;
 }
 
 int
@@ -138,6 +169,7 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 	ready.hand_out.lease_time = lease_time_of(*claim->options, round->options);
 	ready.hand_out.worker = claim->options->worker;
 	ready.hand_out.session_bound = claim->options->session_bound;
+	ready.hand_out.unbegun = claim->options->ends_them_itself;
 	ready.monotonic = monotonic_now();
 	ready.now = wall_now();
 	Size bytes = 0;
@@ -153,7 +185,9 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 			segments.open_in_order(needed(*round, i));
 			bytes = 0;
 		}
-		if (!verify_one(segments, *round, &round->popped[i], claim, ready))
+		if (round->full)
+			leave_job(&round->popped[i]);
+		if (round->full || !verify_one(segments, round, &round->popped[i], claim, ready))
 		{
 			unfit++;
 			continue;

@@ -30,7 +30,7 @@ place_handler_slots(void *memory)
 		HandlerSlot &slot = shared->handlers->slots[i];
 		pg_atomic_init_u32(&slot.in_call, 0);
 		pg_atomic_init_u32(&slot.quit, 0);
-		pg_atomic_init_u64(&slot.token, 0);
+		pg_atomic_init_u64(&slot.number, 0);
 		pg_atomic_init_u64(&slot.cancelled, 0);
 	}
 	shared->handlers->careful = recall_crashes(shared->handlers->suspects);
@@ -157,7 +157,7 @@ take_handler_slot(Oid role, const QueueRef &first, HandlerOrder *order)
 		slot->began = now;
 		pg_atomic_write_u32(&slot->in_call, 0);
 		pg_atomic_write_u32(&slot->quit, 0);
-		pg_atomic_write_u64(&slot->token, 0);
+		pg_atomic_write_u64(&slot->number, 0);
 		*order = {.slot = static_cast<int>(slot - shared->handlers->slots),
 				  .start = slot->start,
 				  .role = role,
@@ -338,23 +338,28 @@ my_slot_number()
 	return static_cast<int>(my_slot - shared->handlers->slots);
 }
 
-void
-begin_handler_call(const HandlerCall &call, int64 token)
+/* The numbers of calls tell the slot. */
+static constexpr uint64 kMostSlots = kHoldMax;
+
+uint64
+begin_handler_call(const HandlerCall &call)
 {
+	int index = my_slot_number();
+	uint64 number = ++my_slot->calls * kMostSlots + static_cast<uint64>(index);
 	bool soon = monotonic_now() < soon_until;
-	note_call_begin(my_slot_number(), call, soon, calls_are_careful());
+	note_call_begin(index, call, soon, calls_are_careful());
 	my_slot->call = call;
 	my_slot->soon = soon;
-	pg_atomic_write_u64(&my_slot->cancelled, 0);
 	pg_write_barrier();
-	pg_atomic_write_u64(&my_slot->token, static_cast<uint64>(token));
+	pg_atomic_write_u64(&my_slot->number, number);
 	pg_atomic_write_u32(&my_slot->in_call, 1);
+	return number;
 }
 
 void
 end_handler_call()
 {
-	pg_atomic_write_u64(&my_slot->token, 0);
+	pg_atomic_write_u64(&my_slot->number, 0);
 	pg_atomic_write_u32(&my_slot->in_call, 0);
 	note_call_end(my_slot_number());
 }
@@ -362,8 +367,8 @@ end_handler_call()
 bool
 call_is_cancelled()
 {
-	uint64 token = my_slot != nullptr ? pg_atomic_read_u64(&my_slot->token) : 0;
-	return token != 0 && pg_atomic_read_u64(&my_slot->cancelled) == token;
+	uint64 number = my_slot != nullptr ? pg_atomic_read_u64(&my_slot->number) : 0;
+	return number != 0 && pg_atomic_read_u64(&my_slot->cancelled) == number;
 }
 
 void
@@ -376,26 +381,23 @@ note_handler_quit()
 /* ---- cancel ---- */
 
 bool
-cancel_handler_call(int64 token)
+cancel_handler_call(uint64 number)
 {
-	bool sent = false;
-	for (int i = 0; i < max_handler_workers; i++)
-	{
-		HandlerSlot &slot = shared->handlers->slots[i];
-		if (pg_atomic_read_u64(&slot.token) != static_cast<uint64>(token))
-			continue;
-		/*
-		 * A process gives its slot back under the lock, so the signal cannot reach another process.
-		 * The worker compares the token again: a call that has begun meanwhile is not cancelled.
-		 */
-		with_slots([&] {
-			if (slot.state != HandlerSlot::kRunning)
-				return;
-			pg_atomic_write_u64(&slot.cancelled, static_cast<uint64>(token));
-			sent = kill(slot.pid, SIGUSR2) == 0;
-		});
-	}
-	return sent;
+	HandlerSlot &slot = shared->handlers->slots[number % kMostSlots];
+	if (number == 0 || pg_atomic_read_u64(&slot.number) != number)
+		return false;
+	/*
+	 * A process gives its slot back under the lock, so the signal cannot reach another process. The
+	 * worker compares the numbers again: a call that has begun meanwhile has another one. A late
+	 * cancel of an earlier call must not take the place of a cancel of that call.
+	 */
+	return with_slots([&] {
+		if (slot.state != HandlerSlot::kRunning || pg_atomic_read_u64(&slot.number) != number)
+			return false;
+		if (pg_atomic_read_u64(&slot.cancelled) < number)
+			pg_atomic_write_u64(&slot.cancelled, number);
+		return kill(slot.pid, SIGUSR2) == 0;
+	});
 }
 
 /* ---- crashes ---- */

@@ -41,12 +41,12 @@ struct HandlerSlot
 	/* Atomic, no lock: also read by the postmaster when all processes have ended. */
 	pg_atomic_uint32 in_call; /* the worker is in the call that `call` describes */
 	pg_atomic_uint32 quit;	  /* the worker has got SIGQUIT, so it has not crashed itself */
-	/* Written by the worker while in_call is 0. */
-	HandlerCall call;
-	bool soon; /* the call began soon after the start of the server */
-	/* Atomic, no lock. token: token of the lease of the single call that is running; 0: none. */
-	pg_atomic_uint64 token;
-	pg_atomic_uint64 cancelled; /* the token of a call that is to be cancelled */
+	HandlerCall call;		  /* written by the worker while in_call is 0 */
+	bool soon; /* the call began soon after the start of the server; written as `call` */
+	/* Atomic, no lock. Numbers of calls are never used again while the server runs. */
+	pg_atomic_uint64 number;	/* number of the call that is running; 0: none */
+	pg_atomic_uint64 cancelled; /* number of the last call that is or was to be cancelled */
+	uint64 calls;				/* calls that have begun in this slot; written by the worker */
 };
 
 struct HandlerSlots
@@ -134,10 +134,8 @@ bool others_want_slot();
 
 void set_handler_idle(bool idle);
 
-/*
- * Mark the begin and the end of a call. token: of the lease, if the call has a single job; else 0.
- */
-void begin_handler_call(const HandlerCall &call, int64 token);
+/* Mark the begin of a call, and return its number. */
+uint64 begin_handler_call(const HandlerCall &call);
 void end_handler_call();
 
 /* Return whether calls should have one job each, because the server before ended without a note. */
@@ -152,10 +150,10 @@ void note_handler_quit();
 /* ---- for everybody ---- */
 
 /*
- * Cancel the call that works on this lease, if it runs now and has only this job: send its process
- * SIGUSR2. Returns whether there is such a call. Called without a lock. Cannot fail.
+ * Cancel the call with this number (Lease::call), if it is still running: send its process SIGUSR2.
+ * Returns whether it is. Called without a lock. Cannot fail.
  */
-bool cancel_handler_call(int64 token);
+bool cancel_handler_call(uint64 number);
 
 /* Let the postmaster note who was in a call when the server crashed. */
 void watch_for_handler_crashes();

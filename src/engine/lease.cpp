@@ -74,6 +74,8 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint, bool of_reserve)
 	entry->ending = false;
 	entry->told = false;
 	entry->unbegun = false;
+	entry->call = 0;
+	entry->with_others = false;
 	entry->session_bound = false;
 	entry->doomed = false;
 	entry->rows_gone = {};
@@ -203,6 +205,7 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	lease->segment = what.place.segment;
 	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
 	lease->session_bound = what.session_bound;
+	lease->unbegun = what.unbegun;
 	(void) extend_deadline(lease, what.lease_time, monotonic, now);
 	begin_claimed(lease);
 	lease->queue->claiming -= lease->slot;
@@ -409,41 +412,6 @@ stop_using(Lease *lease, bool ended)
 	if (--lease->uses == 0)
 		SetInvalidVirtualTransactionId(lease->user);
 	unpin_lease(lease);
-}
-
-/* ---- by time ---- */
-
-int
-unpark_due(Queue *queue, int64 monotonic)
-{
-	int unparked = 0;
-	Lease *lease;
-	for (; unparked < kHoldMax && (lease = first_to_unpark(queue, monotonic)) != nullptr;
-		 unparked++)
-		give_back(lease);
-	if (queue->recheck_at != 0 && queue->recheck_at <= monotonic)
-	{
-		queue->recheck_at = 0;
-		queue->schedule.pull_back(queue->recheck);
-		unparked++;
-	}
-	return unparked;
-}
-
-int
-expire_due(Queue *queue, int64 monotonic)
-{
-	int expired = 0;
-	Lease *lease;
-	for (; expired < kHoldMax && (lease = first_due(queue, monotonic)) != nullptr; expired++)
-		if (lease->state == LeaseState::kClaimed)
-			lose_lease(lease, Loss::kExpired, monotonic);
-		else
-		{
-			stop_waiting(lease);
-			dlist_push_tail(&queue->lost, &lease->in_line);
-		}
-	return expired;
 }
 
 } // namespace pgq

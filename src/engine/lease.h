@@ -87,6 +87,7 @@ struct HandOut
 	int64 lease_time; /* microseconds */
 	const char *worker;
 	bool session_bound;
+	bool unbegun;			 /* Lease::unbegun */
 	Place place;			 /* place of the row version */
 	int64 group;			 /* group of the row */
 	TimestampTz enqueued_at; /* enqueued_at of the row */
@@ -154,9 +155,10 @@ void set_prepared(Lease *lease, const Prepared &will);
 int unpark_due(Queue *queue, int64 monotonic);
 
 /*
- * Make CLAIMED leases LOST whose deadline has passed. Move put-off LOST leases whose delay is over
- * to queue->lost, so that their attempts are counted. Handle at most kHoldMax leases, and return
- * their number.
+ * Make CLAIMED leases LOST whose deadline has passed; but give jobs back whose calls have not begun
+ * (protocol: unbegun-is-uncounted). Move put-off LOST leases whose delay is over to queue->lost, so
+ * that their attempts are counted. Handle at most kHoldMax leases, and return how many jobs may
+ * have become ready.
  */
 int expire_due(Queue *queue, int64 monotonic);
 

@@ -155,9 +155,15 @@ struct Lease
 	int32 uses;	 /* number of uses by `user` */
 	bool ending; /* the user ends the lease at its commit */
 	bool told;	 /* the worker was told that its lease is revoked */
-	/* the worker has given the job back before it began; if the revocation is undone, it goes back */
+	/*
+	 * The job was handed out to a handler's worker, and no call with the job has begun. So no
+	 * attempt is counted, however the lease ends (protocol: unbegun-is-uncounted).
+	 */
 	bool unbegun;
-	bool doomed; /* becomes LOST, for the reason in `loss`, when its last use ends */
+	/* Number of the last call of a handler with the job (handler_slot.h); 0: none. */
+	Relaxed<uint64> call;
+	bool with_others; /* that call has more jobs */
+	bool doomed;	  /* becomes LOST, for the reason in `loss`, when its last use ends */
 	/*
 	 * For CLAIMED: the second in which the row becomes due; PG_INT64_MIN: the row is not delayed. A
 	 * second in the future means that the clock was set back, or that SQL has changed the row.

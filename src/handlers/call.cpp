@@ -4,7 +4,6 @@
 #include "catalog/queue_row.h"
 #include "catalog/values.h"
 #include "claim/call.h"
-#include "claim/session_lease.h"
 #include "engine/hold.h"
 #include "jobs/finish.h"
 #include "load/attach.h"
@@ -116,6 +115,11 @@ lease_time_for(const QueueRef &ref, const HandlerRow &handler)
 void
 claim_handled(const HandlerRow &handler, int most, HandledJobs *jobs)
 {
+	/*
+	 * All jobs of a claim are in memory at the same time, and an array must be less than 1 GB
+	 * (protocol: batch-is-bounded).
+	 */
+	static constexpr Size kMostBytes = 16 * 1024 * 1024;
 	QueueRef ref;
 	QueueName queue;
 	char *name = queue.text;
@@ -129,13 +133,14 @@ claim_handled(const HandlerRow &handler, int most, HandledJobs *jobs)
 	jobs->jobs =
 		static_cast<HandledJob *>(MemoryContextAllocHuge(jobs->memory, most * sizeof(HandledJob)));
 	jobs->lease_time = lease_time_for(ref, handler);
-	jobs->extended_at = monotonic_now();
+	jobs->claimed_at = jobs->extended_at = monotonic_now();
 	ClaimOptions options{.max_jobs = most,
 						 .wait = 0,
 						 .lease_time = jobs->lease_time,
 						 .worker = "handler",
 						 .session_bound = true,
-						 .ends_them_itself = true};
+						 .ends_them_itself = true,
+						 .most_bytes = kMostBytes};
 	claim_for({keep_job_of, forget_jobs, keep_handed_out, jobs, jobs->memory}, options, &ref, &name,
 			  1);
 	if (jobs->n == 0)
@@ -344,38 +349,6 @@ extend_handled(const HandledJob *first, int n, int64 lease_time)
 		if (!first[i].ended)
 			(void) extend_lease(first[i].job_id, first[i].token, lease_time);
 	commit_handler_transaction();
-}
-
-bool
-is_still_handled(const HandledJob &job)
-{
-	bool still = false;
-	(void) look_at_queue(job.ref, [&](const Queue &) {
-		still = serial_of(job.lease) == job.serial && job.lease->state == LeaseState::kClaimed &&
-				!job.lease->doomed && job.lease->revoked == 0 && job.lease->rows_gone.at_all <= 0;
-	});
-	return still;
-}
-
-void
-lose_handled(const HandledJob &job)
-{
-	lose_session_lease(job.ref, job.lease, job.serial);
-}
-
-void
-leave_handled(const HandledJobs &jobs)
-{
-	for (int i = 0; i < jobs.n; i++)
-	{
-		const HandledJob &job = jobs.jobs[i];
-		if (job.ended)
-			continue;
-		if (!job.begun)
-			give_back_unbegun(job.ref, job.lease, job.serial);
-		else
-			lose_handled(job);
-	}
 }
 
 void

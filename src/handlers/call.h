@@ -30,6 +30,7 @@ struct HandledJobs
 	HandledJob *jobs; /* sorted by id */
 	int n;
 	MemoryContext memory; /* of the jobs; the caller resets it */
+	int64 claimed_at;	  /* monotonic: before the leases began */
 	int64 extended_at;	  /* monotonic: when the leases were claimed or last extended */
 	int64 lease_time;	  /* microseconds */
 	bool stale;			  /* the last call has found that a lease is not current any more */
@@ -57,26 +58,14 @@ void fail_handled(const HandledJob &job, const char *error);
  */
 void release_handled(const HandledJob *first, int n, int64 delay);
 
-/* Make the lease of the job lost, so that the scheduler counts its attempt. Cannot fail. */
-void lose_handled(const HandledJob &job);
-
 /* Extend the leases of jobs that have not ended, in a transaction. */
 void extend_handled(const HandledJob *first, int n, int64 lease_time);
-
-/* Return whether the worker still has the lease of the job, and the job was not cancelled. */
-bool is_still_handled(const HandledJob &job);
 
 /*
  * Undo what a call can leave in the session: the parts of DISCARD ALL, and the session-bound leases
  * and locks of the call. In a transaction of its own.
  */
 void clean_session();
-
-/*
- * At exit: jobs whose calls have begun have lost their leases, and the attempts count; the others
- * are given back uncounted. Cannot fail.
- */
-void leave_handled(const HandledJobs &jobs);
 
 /* Begin a transaction that can write, at the role's isolation level or READ COMMITTED. */
 void begin_handler_transaction(bool read_committed);

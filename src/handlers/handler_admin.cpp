@@ -39,8 +39,9 @@ require_changer(const HandlerRow &row, const char *queue)
 	if (may(Permission::kAdminister, row.queue_id))
 		return;
 	/* In a row from a dump, the OID may be that of another role. */
-	Oid role = get_role_oid(NameStr(row.run_as_name), true);
-	if (row.stamp == stamp() && SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(row.run_as)))
+	Oid role = row.broken != nullptr ? InvalidOid : get_role_oid(NameStr(row.run_as_name), true);
+	if (row.broken == nullptr && row.stamp == stamp() &&
+		SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(row.run_as)))
 		role = row.run_as;
 	if (OidIsValid(role) && may_set_role(GetUserId(), role))
 		return;
@@ -122,6 +123,13 @@ take_handler(const char *queue)
 				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" has no handler", queue),
 				 errhint("Set one with pgq_set_handler.")));
 	require_changer(row, queue);
+	if (row.broken != nullptr)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("the handler of queue \"%s\" has an invalid row in "
+							   "pgq_ext.queue_handler: %s",
+							   queue, row.broken),
+						errhint("Set the handler anew with pgq_set_handler, or drop it with "
+								"pgq_drop_handler.")));
 	return row;
 }
 

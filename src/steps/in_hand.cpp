@@ -212,7 +212,8 @@ Revoked
 revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other)
 {
 	Revoked result = Revoked::kAgain;
-	int64 token = 0;
+	uint64 call = 0;
+	bool with_others = false;
 	reserve_lease_effects(2);
 	(void) change_lease(tables().database, job_id, [&](QueueHold &hold, Lease *lease) {
 		if (lease->state != LeaseState::kClaimed)
@@ -227,7 +228,8 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		if (!free && !is_me(*other))
 		{
 			result = Revoked::kWait;
-			token = token_of(lease);
+			call = lease->call;
+			with_others = lease->with_others;
 			return;
 		}
 		/* No other transaction uses the lease: end the lease with this transaction. */
@@ -236,8 +238,11 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
 		result = Revoked::kInHand;
 	});
-	/* The call of a handler uses the lease. Interrupt it, or the cancel would wait for its end. */
-	if (token != 0 && cancel_handler_call(token))
+	/*
+	 * The call of a handler uses the lease. Interrupt it, or the cancel would wait for its end. If
+	 * the call has more jobs, its worker runs them again, and looks at the lease anew.
+	 */
+	if (cancel_handler_call(call) && !with_others)
 		(void) change_lease(tables().database, job_id, [&](QueueHold &, Lease *lease) {
 			lease->told |= serial_of(lease) == *serial;
 		});

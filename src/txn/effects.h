@@ -49,6 +49,18 @@ void add_claim_effect(const QueueRef &ref, Lease *lease);
 void give_back_unbegun(const QueueRef &ref, Lease *lease, uint64 serial);
 
 /*
+ * Note that this process begins to work on a job that it has claimed in a transaction that has
+ * ended: from now on the attempt counts. Returns false, and does not note it, if the lease has
+ * ended, the row is gone, or an open transaction cancels the job; then the caller gives the job
+ * back. call: the number of the call. with_others: the call has more jobs.
+ *
+ * stop_work() takes the note back, since the work was undone for a reason that has nothing to do
+ * with this job. Returns false as begin_work() does. Both need no transaction, and cannot fail.
+ */
+bool begin_work(const QueueRef &ref, Lease *lease, uint64 serial, uint64 call, bool with_others);
+bool stop_work(const QueueRef &ref, Lease *lease, uint64 serial);
+
+/*
  * Return whether an open transaction cancels the job. Then the worker has been told, and leaves the
  * lease to that transaction: if it is rolled back, the lease is lost. Needs no transaction; cannot
  * fail.

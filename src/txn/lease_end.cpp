@@ -79,15 +79,18 @@ put_back_unbegun(Lease *lease, int64 monotonic, QueueHold &hold)
 /*
  * Undo a revocation. If the worker was told that its lease is revoked, the worker may have stopped,
  * and would never end the lease. So doom the lease, or put the job back if the worker has not begun.
+ * (If another transaction still uses that lease, the job goes back at the deadline.)
  */
 void
 undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
 {
 	lease->revoked--;
-	if (lease->unbegun && lease->revoked == 0 && lease->pins == 0 && !lease->doomed)
-		return put_back_unbegun(lease, monotonic, hold);
-	if (lease->told && lease->state == LeaseState::kClaimed && !lease->doomed)
+	if (!lease->told || lease->state != LeaseState::kClaimed || lease->doomed)
+		return;
+	if (!lease->unbegun)
 		hold.doom(lease, Loss::kUndoneCancel, monotonic);
+	else if (lease->revoked == 0 && lease->pins == 0)
+		put_back_unbegun(lease, monotonic, hold);
 }
 
 void
@@ -99,9 +102,9 @@ interrupt_cancelled(const List<LeaseEffect> &leases)
 	{
 		if (effect.kind != LeaseEffect::kEnd || effect.how != LeaseEnd::kCancelled)
 			continue;
-		int64 token = token_of(effect.lease);
+		uint64 call = effect.lease->call;
 		if (still_ours(effect))
-			(void) cancel_handler_call(token);
+			(void) cancel_handler_call(call);
 	}
 }
 
@@ -112,11 +115,46 @@ give_back_unbegun(const QueueRef &ref, Lease *lease, uint64 serial)
 		if (serial_of(lease) != serial || lease->state != LeaseState::kClaimed || lease->doomed ||
 			lease->prepared.any())
 			return;
+		lease->unbegun = true;
 		if (lease->pins > 0)
-			lease->unbegun = lease->told = lease->revoked > 0;
+			lease->told = lease->revoked > 0;
 		else
 			put_back_unbegun(lease, monotonic_now(), hold);
 	});
+}
+
+/* Return whether the claimed job can be worked on: its lease is current, and it is not cancelled. */
+static bool
+is_workable(const Lease *lease, uint64 serial)
+{
+	return serial_of(lease) == serial && lease->state == LeaseState::kClaimed && !lease->doomed &&
+		   lease->revoked == 0 && lease->rows_gone.at_all <= 0;
+}
+
+bool
+begin_work(const QueueRef &ref, Lease *lease, uint64 serial, uint64 call, bool with_others)
+{
+	bool begun = false;
+	(void) change_queue(ref, [&](QueueHold &) {
+		begun = is_workable(lease, serial);
+		if (!begun)
+			return;
+		lease->unbegun = false;
+		lease->call = call;
+		lease->with_others = with_others;
+	});
+	return begun;
+}
+
+bool
+stop_work(const QueueRef &ref, Lease *lease, uint64 serial)
+{
+	bool workable = false;
+	(void) change_queue(ref, [&](QueueHold &) {
+		workable = is_workable(lease, serial);
+		lease->unbegun |= workable;
+	});
+	return workable;
 }
 
 bool

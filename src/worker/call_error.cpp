@@ -1,5 +1,8 @@
 #include "worker/call_error.h"
 
+#include "engine/hold.h"
+#include "pg/clip.h"
+
 namespace pgq {
 
 static const char *
@@ -50,6 +53,30 @@ is_conflict(const CallError &error)
 {
 	return !error.stale && (error.sqlstate == ERRCODE_T_R_SERIALIZATION_FAILURE ||
 							error.sqlstate == ERRCODE_T_R_DEADLOCK_DETECTED);
+}
+
+void
+note_claim_error(const QueueRef &ref)
+{
+	static constexpr int64 kQuiet = USECS_PER_MINUTE;
+	static constinit int64 told = 0;
+	int64 now = monotonic_now();
+	MemoryContext context = CurrentMemoryContext;
+	MemoryContextSwitchTo(TopMemoryContext);
+	ErrorData *error = CopyErrorData();
+	MemoryContextSwitchTo(context);
+	if (told == 0 || now - told > kQuiet)
+	{
+		EmitErrorReport();
+		told = now;
+	}
+	FlushErrorState();
+	AbortOutOfAnyTransaction();
+	(void) change_queue(ref, [&](QueueHold &hold) {
+		(void) hold->handler.note_server_fault(0, now, wall_now());
+		copy_clipped(hold->handler.last_error, error->message != nullptr ? error->message : "");
+	});
+	FreeErrorData(error);
 }
 
 } // namespace pgq

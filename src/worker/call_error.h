@@ -1,6 +1,7 @@
 /* The error of a handler's call, and whose fault it is. */
 #pragma once
 
+#include "engine/queue.h"
 #include "worker/call_timer.h"
 
 namespace pgq {
@@ -25,5 +26,11 @@ bool is_servers_fault(int sqlstate);
 
 /* Return whether another transaction is the reason, so that the call should be repeated at once. */
 bool is_conflict(const CallError &error);
+
+/*
+ * After an error of a claim: abort, log the error at most once a minute, and let the queue's
+ * handler rest.
+ */
+void note_claim_error(const QueueRef &ref);
 
 } // namespace pgq

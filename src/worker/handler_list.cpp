@@ -27,7 +27,8 @@ HandlerList::read(const Database *database)
 		ServedHandler &handler = handlers[n];
 		bool changed;
 		handler.row = rows[i];
-		if (handler.row.paused || !attach_queue_by_id(tables(), rows[i].queue_id, &handler.ref))
+		if (handler.row.broken != nullptr || handler.row.paused ||
+			!attach_queue_by_id(tables(), rows[i].queue_id, &handler.ref))
 			continue;
 		QueueName name;
 		(void) read_name(handler.ref.queue, &name);

@@ -75,7 +75,7 @@ take_turn(const QueueRef &ref)
 		int64 monotonic = monotonic_now();
 		TimestampTz now = wall_now();
 		schedule.fire(now);
-		expire_due(queue, monotonic);
+		hold.may_be_ready(expire_due(queue, monotonic));
 		hold.unpark_due(monotonic);
 		hold.may_be_ready(static_cast<int>(schedule.take_fired()));
 

@@ -3,6 +3,7 @@
 #include "engine/handler_slot.h"
 #include "engine/hold.h"
 #include "handlers/check.h"
+#include "handlers/handled_lease.h"
 #include "pg/clip.h"
 #include "txn/effects.h"
 #include "worker/call_error.h"
@@ -20,25 +21,30 @@ struct Calls
 	const char *queue;
 	HandledJobs *jobs;
 	int64 timeout; /* microseconds */
+	/* monotonic: a call that begins later may outlast the leases, because of max_runtime */
+	int64 begin_before;
 };
 
 } // namespace
 
 /* ---- a call ---- */
 
-/* Count the call, and let the handler slow down if too many calls have failed. */
+/*
+ * Count the call, and let the handler slow down if too many calls have failed. job_id: 0 for a call
+ * of several jobs.
+ */
 static void
-count_call(const Calls &calls, const HandledJob *first, int n, const CallError *error)
+count_call(const QueueRef &ref, int64 job_id, const CallError *error)
 {
 	CallResult result{};
 	result.failed = error != nullptr;
-	result.job_id = n == 1 ? first->job_id : 0;
+	result.job_id = job_id;
 	if (error != nullptr)
 	{
 		result.sqlstate = error->sqlstate;
 		result.error = error->message;
 	}
-	(void) change_queue(first->ref, [&](QueueHold &hold) {
+	(void) change_queue(ref, [&](QueueHold &hold) {
 		hold->handler.note_call(result, monotonic_now(), wall_now());
 	});
 }
@@ -57,23 +63,26 @@ report_call(const Calls &calls, int n)
 
 /*
  * Call the handler for n jobs in one transaction (T2). Returns false, with the error, if the
- * transaction has failed.
+ * transaction has failed. If jobs have ended since the claim or are being cancelled, there is no
+ * call. Then these jobs were given back, *n is how many are left, and these come first.
  */
 static bool
-try_call(const Calls &calls, HandledJob *first, int n, CallError *error)
+try_call(const Calls &calls, HandledJob *first, int *left, CallError *error)
 {
 	/* From begin_watching() on, a signal can interrupt the call; end_watching() ends that. */
 	volatile bool done = false;
-	for (int i = 0; i < n; i++)
-		first[i].begun = true;
+	int n = *left;
+	*error = {};
 	report_call(calls, n);
-	begin_handler_call({MyDatabaseId, first->ref.queue_id, n == 1 ? first->job_id : 0},
-					   n == 1 ? first->token : 0);
+	uint64 number =
+		begin_handler_call({MyDatabaseId, first->ref.queue_id, n == 1 ? first->job_id : 0});
 	begin_watching(calls.timeout);
 	/* A cancel that came before begin_handler_call() has not found the call. */
-	if (n == 1 && leave_to_cancel(first->ref, first->lease, first->serial))
+	*left = begin_handled(first, n, number);
+	if (*left < n)
 	{
 		(void) end_watching();
+		*left = stop_handled(first, *left);
 		error->interrupted = Interrupted::kCancelled;
 		return false;
 	}
@@ -228,7 +237,7 @@ end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
 	}
 	if (is_servers_fault(error.sqlstate) && give_back_for_server(calls, job, error))
 		return;
-	count_call(calls, job, 1, &error);
+	count_call(job->ref, job->job_id, &error);
 	end_attempt(calls, job, [&] { fail_handled(*job, error.text); });
 }
 
@@ -260,8 +269,11 @@ run_one(const Calls &calls, HandledJob *job)
 	for (int conflicts = 0;; conflicts++)
 	{
 		extend_if_old(calls, job);
-		if (try_call(calls, job, 1, &error))
-			return count_call(calls, job, 1, nullptr);
+		int left = 1;
+		if (try_call(calls, job, &left, &error))
+			return count_call(job->ref, job->job_id, nullptr);
+		if (left == 0)
+			return;
 		if (!is_conflict(error) || conflicts == kMostConflicts || must_stop())
 			break;
 	}
@@ -281,8 +293,7 @@ give_back_rest(HandledJob *first, int n)
 	for (int i = 0; i < n; i++)
 		if (!first[i].ended)
 		{
-			give_back_unbegun(first[i].ref, first[i].lease, first[i].serial);
-			first[i].ended = true;
+			give_back_handled(&first[i]);
 			given++;
 		}
 	if (given > 0)
@@ -313,14 +324,13 @@ must_not_call(const QueueRef &ref)
 /*
  * Run the jobs one by one, each in a transaction of its own. Do not keep jobs from others while a
  * call takes long: after a call of more than a second, or while others wait, give the rest back.
+ * Also give the rest back when the leases may end during a call.
  */
 static void
 run_one_by_one(const Calls &calls)
 {
 	static constexpr int64 kLong = USECS_PER_SEC;
 	HandledJobs *jobs = calls.jobs;
-	for (int i = 0; i < jobs->n; i++)
-		jobs->jobs[i].begun = false;
 	if (must_not_call(jobs->jobs->ref) || !is_handler_sound(calls))
 		return give_back_rest(jobs->jobs, jobs->n);
 	for (int i = 0; i < jobs->n; i++)
@@ -330,13 +340,9 @@ run_one_by_one(const Calls &calls)
 		/* The exit gives the rest back. */
 		if (must_stop())
 			proc_exit(0);
-		if (is_still_handled(*job))
-			run_one(calls, job);
-		else
-		{
-			give_back_unbegun(job->ref, job->lease, job->serial);
-			job->ended = true;
-		}
+		if (begin >= calls.begin_before)
+			return give_back_rest(job, jobs->n - i);
+		run_one(calls, job);
 		if (monotonic_now() - begin > kLong || others_wait(job->ref) || must_not_call(job->ref))
 			return give_back_rest(job + 1, jobs->n - i - 1);
 	}
@@ -345,61 +351,92 @@ run_one_by_one(const Calls &calls)
 /* ---- all jobs of a claim ---- */
 
 /*
- * Return the time that a call may take: the handler's timeout, or nine tenths of the queue's
+ * Set the time that a call may take: the handler's timeout, or nine tenths of the queue's
  * max_runtime, if that is less. So the lease lasts until the error of the timeout is recorded.
  */
-static int64
-time_limit(const HandlerRow &handler, const QueueRef &ref)
+static void
+limit_time(Calls *calls)
 {
-	int64 limit = handler.timeout;
-	(void) look_at_queue(ref, [&](const Queue &queue) {
-		if (int64 most = queue.options.max_runtime; most > 0)
-			limit = Min(limit, most - most / 10);
+	calls->timeout = calls->handler.timeout;
+	calls->begin_before = INT64_MAX;
+	(void) look_at_queue(calls->jobs->jobs->ref, [&](const Queue &queue) {
+		int64 most = queue.options.max_runtime;
+		if (most == 0)
+			return;
+		calls->timeout = Min(calls->timeout, most - most / 10);
+		calls->begin_before = calls->jobs->claimed_at + most - calls->timeout;
 	});
-	return limit;
+}
+
+/*
+ * Decide about a call of several jobs that was undone. Returns whether the others are to be called
+ * together again, since jobs of the call were cancelled or have ended in another way; this says
+ * nothing against the other jobs.
+ */
+static bool
+is_to_be_repeated(const Calls &calls, const CallError &error)
+{
+	HandledJobs *jobs = calls.jobs;
+	int n = jobs->n;
+	jobs->n = stop_handled(jobs->jobs, n);
+	bool cancelled = error.interrupted == Interrupted::kCancelled;
+	if (!cancelled && !(error.stale && jobs->n < n))
+		return false;
+	if (jobs->n > 0 && (must_not_call(jobs->jobs->ref) || !is_handler_sound(calls) ||
+						monotonic_now() >= calls.begin_before))
+		for (; jobs->n > 0; jobs->n--)
+			give_back_handled(&jobs->jobs[jobs->n - 1]);
+	return true;
+}
+
+/*
+ * Call the handler for all jobs together, until one is left at most. Returns false, with the error,
+ * if a call has failed.
+ */
+static bool
+run_together(const Calls &calls, CallError *error)
+{
+	HandledJobs *jobs = calls.jobs;
+	while (jobs->n > 1)
+	{
+		int left = jobs->n;
+		extend_if_old(calls, jobs->jobs);
+		if (try_call(calls, jobs->jobs, &left, error))
+		{
+			count_call(jobs->jobs->ref, 0, nullptr);
+			jobs->n = 0;
+		}
+		else if (must_stop())
+			return false;
+		else if (left < jobs->n)
+			jobs->n = left;
+		else if (!is_to_be_repeated(calls, *error))
+			return false;
+	}
+	return true;
 }
 
 void
 run_jobs(const HandlerRow &handler, const char *queue, HandledJobs *jobs)
 {
-	Calls calls = {handler, queue, jobs, time_limit(handler, jobs->jobs->ref)};
+	Calls calls = {handler, queue, jobs, 0, 0};
 	CallError error{};
-	if (jobs->n == 1)
-		return run_one(calls, jobs->jobs);
-	if (try_call(calls, jobs->jobs, jobs->n, &error))
-		return count_call(calls, jobs->jobs, jobs->n, nullptr);
+	limit_time(&calls);
+	if (run_together(calls, &error))
+	{
+		if (jobs->n == 1)
+			run_one(calls, jobs->jobs);
+		return;
+	}
 	if (must_stop())
 	{
 		end_attempt(calls, jobs->jobs, [&] { release_handled(jobs->jobs, jobs->n, 0); });
 		proc_exit(0);
 	}
 	if (!error.stale)
-		count_call(calls, jobs->jobs, jobs->n, &error);
-	run_one_by_one(calls);
-}
-
-void
-note_claim_error(const QueueRef &ref)
-{
-	static constexpr int64 kQuiet = USECS_PER_MINUTE;
-	static constinit int64 told = 0;
-	int64 now = monotonic_now();
-	MemoryContext context = CurrentMemoryContext;
-	MemoryContextSwitchTo(TopMemoryContext);
-	ErrorData *error = CopyErrorData();
-	MemoryContextSwitchTo(context);
-	if (told == 0 || now - told > kQuiet)
-	{
-		EmitErrorReport();
-		told = now;
-	}
-	FlushErrorState();
-	AbortOutOfAnyTransaction();
-	(void) change_queue(ref, [&](QueueHold &hold) {
-		(void) hold->handler.note_server_fault(0, now, wall_now());
-		copy_clipped(hold->handler.last_error, error->message != nullptr ? error->message : "");
-	});
-	FreeErrorData(error);
+		count_call(jobs->jobs->ref, 0, &error);
+	if (jobs->n > 0)
+		run_one_by_one(calls);
 }
 
 } // namespace pgq

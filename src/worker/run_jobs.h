@@ -6,15 +6,10 @@
 namespace pgq {
 
 /*
- * Run all jobs in one transaction. If it fails, run each of them in a transaction of its own, and
- * end the attempts of those that fail. Ends the process if the server stops.
+ * Run all jobs in one transaction. If jobs are cancelled meanwhile, run the others so again. If it
+ * fails, run each of them in a transaction of its own, and end the attempts of those that fail.
+ * Ends the process if the server stops.
  */
 void run_jobs(const HandlerRow &handler, const char *queue, HandledJobs *jobs);
-
-/*
- * After an error of a claim: abort, log the error at most once a minute, and let the queue's
- * handler rest.
- */
-void note_claim_error(const QueueRef &ref);
 
 } // namespace pgq

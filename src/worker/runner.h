@@ -13,7 +13,7 @@
 #pragma once
 
 #include "engine/registry.h"
-#include "pg/pg.h"
+#include "pg/survive.h"
 
 namespace pgq {
 
@@ -77,39 +77,6 @@ run_duty(DutyState *duty, Body body)
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	return end_duty(duty, &told, raised, next);
-}
-
-/*
- * Run body in a subtransaction. If body raises an error, call handle() and return false; the
- * caller's transaction goes on. handle() runs before the rollback, since the rollback frees the
- * memory of the error.
- */
-template <typename Body, typename Handle>
-inline bool
-survives_alone(Body body, Handle handle)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool survived = false;
-	BeginInternalSubTransaction(nullptr);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		body();
-		ReleaseCurrentSubTransaction();
-		survived = true;
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		handle();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return survived;
 }
 
 /*

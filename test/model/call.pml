@@ -4,7 +4,8 @@
  * rolls back at any time or never; the deadline of the lease; the scheduler, which counts lost attempts; deaths of
  * workers between any two steps. A transaction is one step at its commit.
  *
- * BATCH: the first call of a claim is one of several jobs. Its error counts for no job.
+ * BATCH: the first call of a claim is one of several jobs. Its error counts for no job, and the worker goes on with the
+ * job; a cancel of the job interrupts the call. Only the death of its worker, or the deadline, counts.
  * ANSWERS: the handler may end its own job before the ack.
  * USES: the handler may use the lease, for example to report progress. Then a cancel waits for the call.
  * CRASH: the server crashes, once, and all memory is lost.
@@ -31,7 +32,8 @@ byte row = LIVE;
 #define CLAIMED 1
 #define LOST 2
 byte lease = NONE, token;
-bool begun;		   /* a call of the job alone has begun */
+bool begun;		   /* a call of the job has begun, and was not undone for another reason than this job */
+bool together;	   /* the last call had more jobs */
 bool doomed;	   /* LOST as soon as the cancel is undone */
 bool told;		   /* a worker has stopped because of the cancel, which is still open */
 byte user = NOBODY; /* the worker whose open T2 uses the lease */
@@ -45,7 +47,7 @@ bool signalled[WORKERS];
 
 /* ghosts */
 byte work;
-bool counted[TOKENS + 1], disclosed[TOKENS + 1];
+bool counted[TOKENS + 1], disclosed[TOKENS + 1], blamed[TOKENS + 1];
 byte holder = NOBODY; /* the worker that has the lease */
 byte boot;		/* number of crashes */
 byte cancelled; /* the token of the lease that the cancel has ended */
@@ -54,12 +56,13 @@ inline count(t)
 {
 	assert(!counted[t]);
 	assert(disclosed[t]);
+	assert(blamed[t]);
 	counted[t] = true
 }
 
 inline end_lease()
 {
-	lease = NONE; begun = false; doomed = false; told = false; user = NOBODY; holder = NOBODY
+	lease = NONE; begun = false; together = false; doomed = false; told = false; user = NOBODY; holder = NOBODY
 }
 
 #define mine (lease == CLAIMED && token == my_token && !doomed && my_boot == boot)
@@ -111,9 +114,58 @@ end:
 		};
 #ifdef BATCH
 		if
-		/* a call of several jobs fails, and is rolled back */
-		:: disclosed[my_token] = true
-		:: skip
+		:: true
+			d_step { called[me] = my_token; signalled[me] = false };
+			if
+			:: d_step {
+					mine && !revoked ->
+					disclosed[my_token] = true;
+					begun = true;
+					together = true
+				}
+			:: d_step { !(mine && !revoked) -> called[me] = 0; give_back() };
+				goto next
+			fi;
+#ifdef USES
+			if
+			:: d_step { mine && !in_hand -> user = me }
+			:: true
+			fi;
+#endif
+			assert(cancelled != my_token || committing || signalled[me] || my_boot != boot);
+			if
+			/* an error, or the signal of a cancel */
+			:: d_step {
+					called[me] = 0;
+					if
+					:: user == me -> user = NOBODY
+					:: else
+					fi
+				}
+			/* the process dies */
+			:: d_step {
+					called[me] = 0;
+					blamed[my_token] = true;
+					if
+					:: user == me -> user = NOBODY
+					:: else
+					fi;
+					if
+					:: mine -> lose()
+					:: else
+					fi
+				};
+				goto next
+			fi;
+			/* stop_handled() */
+			d_step {
+				if
+				:: mine && !revoked -> begun = false
+				:: mine && revoked -> begun = false; give_back()
+				:: else
+				fi
+			}
+		:: true
 		fi;
 #endif
 		if
@@ -129,16 +181,17 @@ call:	skip; /* try_call(): the token first, then a look */
 		:: d_step {
 				!(mine && !revoked) ->
 				called[me] = 0;
-				if
-				:: mine -> told = true; holder = NOBODY
-				:: else
-				fi
+				/* The job is given back, also if a call was repeated because of a conflict. */
+				begun = begun && !mine;
+				give_back()
 			};
 			goto next
 		fi;
 #endif
 		d_step {
 			disclosed[my_token] = disclosed[my_token] || mine;
+			blamed[my_token] = blamed[my_token] || mine;
+			together = together && !mine;
 			begun = begun || mine
 		};
 #ifdef USES
@@ -237,6 +290,16 @@ next:	skip;
 	od
 }
 
+/* The worker of a call with more jobs does not leave the job to the cancel. It looks at the lease again. */
+inline tell()
+{
+#ifdef FAULT_TOLD_WITH_OTHERS
+	told = true
+#else
+	told = told || !together
+#endif
+}
+
 /* pgq_cancel in a transaction that ends at any time, or never */
 proctype canceller()
 {
@@ -261,8 +324,8 @@ end:
 	:: !in_hand && my_boot == boot ->
 		d_step {
 			if
-			:: my_boot == boot && called[0] == token && user == 0 -> signalled[0] = true; told = true
-			:: my_boot == boot && called[1] == token && user == 1 -> signalled[1] = true; told = true
+			:: my_boot == boot && called[0] == token && user == 0 -> signalled[0] = true; tell()
+			:: my_boot == boot && called[1] == token && user == 1 -> signalled[1] = true; tell()
 			:: else
 			fi
 		};
@@ -352,7 +415,7 @@ end:
 			lease = LOST; holder = NOBODY
 #else
 			if
-			:: begun -> lease = LOST; holder = NOBODY
+			:: begun -> blamed[token] = true; lease = LOST; holder = NOBODY
 			:: !begun -> end_lease()
 			fi
 #endif

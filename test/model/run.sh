@@ -188,11 +188,13 @@ runs()
 		turns FAULT_NO_GAP
 		turns FAULT_GAP_BY_AN_OLD_LOOK
 		call
-		call BATCH
+		call BATCH long
 		call USES long
 		call ANSWERS long
 		call CRASH long
 		call USES ANSWERS CRASH long
+		call USES BATCH long
+		call FAULT_TOLD_WITH_OTHERS USES BATCH
 		call FAULT_STALE_ACK
 		call FAULT_STALE_COUNTS
 		call FAULT_FAIL_WITHOUT_TOKEN

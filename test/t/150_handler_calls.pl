@@ -117,6 +117,28 @@ is(sql(q{SELECT count(*) FROM pgq_ext.finished_job WHERE result = '"by itself"'}
 is(sql(q{SELECT calls, failures FROM pgq_ext.handler WHERE queue = 'picky'}), '1|0', '... all of that in one call');
 is(sql(q{SELECT count(*), count(DISTINCT xid) FROM effect WHERE note = 'picky'}), '500|1', '... and in one transaction');
 
+# Jobs with large payloads: a call gets at most 16 MB of them, or one job. The note says how many it has got.
+{
+	for my $fair ('false', 'true')
+	{
+		my $queue = "large_$fair";
+		queue($queue, q{BEGIN INSERT INTO effect SELECT j.job_id, cardinality(jobs) || ' of ' || octet_length(j.payload ->> 'large') FROM unnest(jobs) j; END},
+			array => 1, queue => "fair => $fair", handler => 'batch => 500');
+		together($queue, q{SELECT jsonb_build_object('large', repeat('x', CASE i WHEN 12 THEN 17 WHEN 80 THEN 0 ELSE 1 END * 1000 * 1000)) FROM generate_series(1, 100) i});
+		wait_until_empty($queue);
+		is(outcomes($queue), 'acked 100', "large payloads, fair => $fair: all jobs run");
+		my $notes = "FROM effect JOIN pgq_ext.finished_job USING (job_id) JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue'";
+		is(sql("SELECT max(split_part(note, ' ', 1)::int) $notes"), '17', '... at most 16 MB in a call');
+		is(sql("SELECT note $notes AND note LIKE '% of 17000000'"), '1 of 17000000', '... and a larger job alone');
+		cmp_ok(sql("SELECT count(DISTINCT xid) $notes"), '<=', 10, '... in few calls');
+		is(sql("SELECT failures FROM pgq_ext.handler WHERE queue = '$queue'"), '0', '... none of which has failed');
+	}
+	create_queue($node, 'large_client');
+	is(sql(q{SELECT count(pgq_enqueue('large_client', jsonb_build_object('large', repeat('x', 1000 * 1000)))) FROM generate_series(1, 40)}), '40', 'pgq_claim has no such limit');
+	is(sql(q{SELECT count(*) FROM pgq_claim('large_client', 500)}), '40', '... it gets all jobs');
+	sql(q{SELECT pgq_drop_queue('large_client', force => true)});
+}
+
 # ---- a call that ends its job itself ----
 
 {

@@ -104,17 +104,68 @@ my $long = q{timeout => '1 day', idle => '1 day'};
 	like(sql("SELECT last_error FROM pgq_ext.job WHERE job_id = $bad"), qr/\Acanceling statement due to user request \(SQLSTATE 57014\)/, 'pg_cancel_backend is an error of the call');
 	sql("SELECT pgq_cancel($bad)");
 
+	# A call of several jobs.
+	queue('many', q{BEGIN
+		INSERT INTO effect SELECT t.job_id, t.attempt FROM unnest(jobs) t;
+		FOR i IN 1 .. cardinality(jobs) LOOP
+			IF jobs[i].payload ? 'uses' THEN PERFORM pgq_progress(jobs[i].job_id, jobs[i].lease, '1'); END IF;
+		END LOOP;
+		FOR i IN 1 .. cardinality(jobs) LOOP
+			IF jobs[i].payload ? 'long' THEN PERFORM pg_sleep(3600); END IF;
+		END LOOP; END}, array => 1, handler => $long . ', batch => 10');
+	for my $payload ('{}', '{"uses": 1}')
+	{
+		sql(q{SELECT pgq_pause_handler('many')});
+		wait_for($node, q{state = 'paused' FROM pgq_ext.handler WHERE queue = 'many'});
+		my ($long, @rest) = split /\n/, sql(qq{SELECT pgq_enqueue('many', CASE i WHEN 5 THEN '{"long": 1}' ELSE '$payload' END::jsonb) FROM generate_series(1, 10) i ORDER BY i <> 5});
+		my $last = pop @rest;
+		sql(q{SELECT pgq_resume_handler('many')});
+		my $pid = worker_of($node, 'many');
+		my $asleep = sub { return wait_for($node, "wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = $pid") };
+		$asleep->();
+		my $since = sql("SELECT xact_start FROM pg_stat_activity WHERE pid = $pid");
+		if ($payload eq '{}')
+		{
+			sql("BEGIN; SELECT pgq_cancel($rest[0]); ROLLBACK");
+			is(sql("SELECT xact_start FROM pg_stat_activity WHERE pid = $pid"), $since, 'a cancel of one job of ten that is undone does not interrupt the call');
+		}
+		else
+		{
+			# This cancel has to wait for the call, which uses the lease.
+			sql("BEGIN; SELECT pgq_cancel($rest[0]); ROLLBACK");
+			wait_for($node, "xact_start > '$since' AND wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = $pid");
+			pass('a cancel that needs the lease of one job of ten interrupts the call, and is undone: the jobs are called again');
+		}
+		$asleep->();
+		$since = sql("SELECT xact_start FROM pg_stat_activity WHERE pid = $pid");
+		sql("SELECT pgq_cancel($last)");
+		wait_for($node, "xact_start > '$since' AND wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = $pid");
+		is(end($last), 'cancelled||', "a cancel of one job of ten interrupts the call: $payload");
+		like(sql("SELECT query FROM pg_stat_activity WHERE pid = $pid"), qr/: (?:9|\d) jobs/, '... the others are called together again');
+		sql("SELECT pgq_cancel($long)");
+		is(end($_) . attempts($_), 'acked||acked', '... and run in their first attempt') for @rest;
+		is(sql('SELECT count(*) FROM effect WHERE job_id IN (' . join(',', $long, $last) . ')'), '0', '... what was cancelled has done nothing');
+	}
+	is(sql(q{SELECT failures FROM pgq_ext.handler WHERE queue = 'many'}), '0', '... no call has failed');
+
 	# Cancels that come at any time hit no other job.
-	queue('race', 'BEGIN INSERT INTO effect VALUES (job.job_id, job.queue); PERFORM pg_sleep(random() / 1000); END', queue => 'max_attempts => 1', handler => q{workers => 3, idle => '1 day'});
-	sql(q{SELECT count(pgq_enqueue('race', '1')) FROM generate_series(1, 3000)});
-	$node->pgbench('-n -c 3 -j 1 -t 1000', 0, [qr/processed: 3000\/3000\b/], [qr/^(?!.*(?:ERROR|aborted))/s], 'cancels of jobs in work',
-		{ '151_cancel' => q{SELECT pgq_cancel(job_id) FROM pgq_ext.lease WHERE queue = 'race'} });
-	wait_for($node, q{count(*) = 0 FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'race'});
-	cmp_ok(sql(q{SELECT count(*) FROM pgq_ext.finished_job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'race' AND outcome = 'cancelled'}), '>', 0, '... some were cancelled');
-	is(sql(q{SELECT count(*) FROM pgq_ext.attempt JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'race' AND outcome NOT IN ('acked', 'cancelled')}), '0', '... no other job was interrupted');
-	is(sql(q{SELECT failures FROM pgq_ext.handler WHERE queue = 'race'}), '0', '... no call has failed');
-	is(sql(q{SELECT count(*) FROM pgq_ext.finished_job f JOIN pgq_ext.queue USING (queue_id) FULL JOIN (SELECT job_id, count(*) n FROM effect WHERE note = 'race' GROUP BY job_id) e USING (job_id)
-		WHERE queue = 'race' AND COALESCE(n, 0) <> CASE outcome WHEN 'acked' THEN 1 ELSE 0 END}), '0', '... those that were acknowledged have done their work once, the others nothing');
+	my $cancels = $ENV{CANCELS} // 1000;
+	my $sleep   = 'PERFORM pg_sleep(random() / 1000)';
+	queue('race', "BEGIN INSERT INTO effect VALUES (job.job_id, job.queue); $sleep; END", queue => 'max_attempts => 1', handler => q{workers => 3, idle => '1 day'});
+	queue('race_batch', "BEGIN INSERT INTO effect VALUES (job.job_id, job.queue); $sleep; END", queue => 'max_attempts => 1', handler => q{workers => 3, idle => '1 day', batch => 10});
+	queue('race_array', "BEGIN INSERT INTO effect SELECT j.job_id, j.queue FROM unnest(jobs) j; $sleep; $sleep; $sleep; END", queue => 'max_attempts => 1', array => 1, handler => q{workers => 3, idle => '1 day', batch => 30});
+	for my $queue ('race', 'race_batch', 'race_array')
+	{
+		sql(qq{SELECT count(pgq_enqueue('$queue', '1')) FROM generate_series(1, 3 * $cancels)});
+		$node->pgbench("-n -c 3 -j 1 -t $cancels", 0, [qr/processed: \d+\/\d+\b/], [qr/^(?!.*(?:ERROR|aborted))/s], "cancels of jobs in work: $queue",
+			{ "151_cancel_$queue" => qq{SELECT pgq_cancel(job_id) FROM pgq_ext.lease WHERE queue = '$queue' ORDER BY random() LIMIT 1} });
+		wait_for($node, qq{count(*) = 0 FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue'});
+		cmp_ok(sql(qq{SELECT count(*) FROM pgq_ext.finished_job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue' AND outcome = 'cancelled'}), '>', 0, '... some were cancelled');
+		is(sql(qq{SELECT count(*) FROM pgq_ext.attempt JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue' AND outcome NOT IN ('acked', 'cancelled')}), '0', '... no other job was interrupted');
+		is(sql(qq{SELECT failures FROM pgq_ext.handler WHERE queue = '$queue'}), '0', '... no call has failed');
+		is(sql(qq{SELECT count(*) FROM pgq_ext.finished_job f JOIN pgq_ext.queue USING (queue_id) FULL JOIN (SELECT job_id, count(*) n FROM effect WHERE note = '$queue' GROUP BY job_id) e USING (job_id)
+			WHERE queue = '$queue' AND COALESCE(n, 0) <> CASE outcome WHEN 'acked' THEN 1 ELSE 0 END}), '0', '... those that were acknowledged have done their work once, the others nothing');
+	}
 }
 
 # A session that cancels a job, and stays open, holds up no worker.
@@ -279,6 +330,37 @@ sub wait_at_gate { return wait_for($node, q{count(*) = 1 FROM pg_locks WHERE loc
 	end_session($gate);
 	wait_for($node, q{count(*) = 0 FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'parts'});
 	is(sql("SELECT string_agg(DISTINCT note, ' ' ORDER BY note), count(*) FROM effect WHERE job_id >= $jobs[0]"), '1 after 2 after|10', 'a stop between two calls of a batch: no further call begins');
+}
+
+# Jobs whose call has not begun wait longer than their lease lasts, because the call before does not end.
+{
+	queue('waits', q{BEGIN IF job.payload ? 'bad' AND job.attempt = 1 THEN RAISE 'bad'; END IF; INSERT INTO effect VALUES (job.job_id, job.attempt); END},
+		queue => q{max_attempts => 5, max_runtime => '1 s'}, handler => $long . ', batch => 10');
+	$gate = session($node);
+	stop_workers_at('handler-fail');
+	sql(q{SELECT pgq_pause_handler('waits')});
+	wait_for($node, q{state = 'paused' FROM pgq_ext.handler WHERE queue = 'waits'});
+	my ($bad, @rest) = split /\n/, sql(q{SELECT pgq_enqueue('waits', CASE i WHEN 1 THEN '{"bad": 1}' ELSE '{}' END::jsonb) FROM generate_series(1, 5) i});
+	sql(q{SELECT pgq_resume_handler('waits')});
+	wait_at_gate();
+	wait_for($node, q{count(*) = 0 FROM pgq_ext.lease WHERE queue = 'waits'});
+	is(sql(q{SELECT lost, uncounted FROM pgq_ext.queue_stats WHERE queue = 'waits'}), '1|4', 'the leases of jobs whose call has not begun end uncounted');
+	ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)');
+	like(end($bad) . attempts($bad), qr{\Aacked\|\|(?:lost|failed) acked\z}, '... the job that was in a call has lost an attempt');
+	is(end($_) . attempts($_), 'acked||acked', '... and they run in their first attempt') for @rest;
+	$node->append_conf('postgresql.conf', q{pgq_ext.stop_point = ''});
+	$node->reload;
+	end_session($gate);
+
+	# A call of several jobs that fails late leaves too little time for calls of the same leases.
+	sql(q{CREATE SEQUENCE calls_tight; GRANT ALL ON SEQUENCE calls_tight TO worker});
+	queue('tight', q{BEGIN PERFORM pg_sleep(1.2); IF nextval('calls_tight') = 1 THEN RAISE 'bad'; END IF; INSERT INTO effect VALUES (job.job_id, job.attempt); END},
+		queue => q{max_attempts => 5, max_runtime => '2 s'}, handler => $long . ', batch => 10');
+	sql(q{SELECT pgq_pause_handler('tight')});
+	wait_for($node, q{state = 'paused' FROM pgq_ext.handler WHERE queue = 'tight'});
+	@rest = split /\n/, sql(q{SELECT pgq_enqueue('tight', '{}') FROM generate_series(1, 3)});
+	sql(q{SELECT pgq_resume_handler('tight')});
+	is(end($_) . attempts($_), 'acked||acked', 'no call begins that may outlast its lease') for @rest;
 }
 
 # ---- crashes ----

@@ -210,6 +210,45 @@ pass('... nor one that says that a superuser has set it');
 set_setting('pgq_ext.superuser_handlers', 'off');
 $node->safe_psql('postgres', 'DROP DATABASE owned WITH (FORCE)');
 
+# ---- rows that cannot be read ----
+
+{
+	sql(q{ALTER TABLE pgq_ext.queue_handler DROP CONSTRAINT queue_handler_timeout_check, DROP CONSTRAINT queue_handler_workers_check, ALTER schema_name DROP NOT NULL});
+	my @broken = (
+		[ 'long',  q{timeout = '1 year'},       'timeout.* is out of range' ],
+		[ 'many',  'workers = 1000000',         'workers.* is out of range' ],
+		[ 'null',  'schema_name = NULL',        'NULL|null' ],
+		[ 'absurd', q{timeout = '178000000 years'}, 'timeout' ]);
+	create_queue($node, "broken_$_->[0]") for @broken;
+	set_handler("broken_$_->[0]") for @broken;
+	create_queue($node, 'whole');
+	set_handler('whole');
+	runs_ok('broken_long', 'a handler whose row is fine');
+	sql("UPDATE pgq_ext.queue_handler SET $_->[1] WHERE queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queue = 'broken_$_->[0]')") for @broken;
+	for my $row (@broken)
+	{
+		my ($queue, $reason) = ("broken_$row->[0]", $row->[2]);
+		wait_for_state($queue, 'suspended', "^its row in pgq_ext.queue_handler is invalid: .*$reason");
+		pass("a row with $row->[1]: the handler is suspended, for that reason");
+		is(sql("SELECT count(*) FROM pgq_ext.health WHERE \"check\" = 'handlers' AND detail LIKE '%$queue%is invalid%'"), '1', '... which health shows');
+	}
+	sql(q{SELECT pgq_enqueue('broken_long', '1')});
+	runs_ok('whole', '... another handler runs');
+	sql(q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = 'pgq_ext handler'});
+	runs_ok('whole', '... also by a new worker');
+	is(sql(q{SELECT count(*) FROM pgq_ext.duty WHERE failures > 0}), '0', '... and no duty fails');
+	is(sql(q{SELECT state, attempts FROM pgq_ext.job_status WHERE queue = 'broken_long'}), 'ready|0', '... the jobs of the broken one wait');
+	fails_ok('55000', 'has an invalid row', q{SELECT pgq_pause_handler('broken_long')}, '... it cannot be paused');
+	fails_ok('42501', 'permission denied', q{SET ROLE mallory; SELECT pgq_drop_handler('broken_long')}, '... nor dropped by another role');
+	set_handler('broken_long');
+	wait_until_ran(1, 'broken_long');
+	pass('... but set anew; then its jobs run');
+	is(sql("SELECT pgq_drop_handler('broken_$_->[0]')"), 't', '... or dropped') for @broken;
+	sql(q{ALTER TABLE pgq_ext.queue_handler ALTER schema_name SET NOT NULL, ADD CONSTRAINT queue_handler_workers_check CHECK (workers BETWEEN 1 AND 1000),
+		ADD CONSTRAINT queue_handler_timeout_check CHECK (timeout BETWEEN '1 s' AND '7 days')});
+	sql("SELECT pgq_drop_queue('$_')") for map({ "broken_$_->[0]" } @broken), 'whole';
+}
+
 # ---- dump and restore ----
 
 sql(q{SELECT count(pgq_drop_queue(queue, force => true)) FROM pgq_ext.queue; TRUNCATE app.ran});

@@ -42,6 +42,13 @@ setup_of(HandlerRow *row, const char *queue, int64 here)
 {
 	HandlerSetup setup{};
 	bool changed;
+	if (row->broken != nullptr)
+	{
+		setup.state = HandlerSetup::kSuspended;
+		copy_clipped(setup.reason,
+					 psprintf("its row in pgq_ext.queue_handler is invalid: %s", row->broken));
+		return setup;
+	}
 	setup.run_as = row->run_as;
 	setup.workers = row->workers;
 	setup.set_at = row->set_at;
