@@ -418,7 +418,7 @@ DECLARE
 BEGIN
     IF NOT has_any_column_privilege(reader, 'pgq_ext.health', 'SELECT') THEN
         RAISE 'permission denied for view health'
-        USING ERRCODE = '42501', HINT = format('GRANT SELECT ON pgq_ext.health TO %I.', reader);
+        USING ERRCODE = '42501', HINT = format('Run GRANT SELECT ON pgq_ext.health TO %I.', reader);
     END IF;
     RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
 END $$;
