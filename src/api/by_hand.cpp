@@ -75,7 +75,10 @@ is_usable()
 	return shared != nullptr && version_served();
 }
 
-/* Do the same as pgq_rename_queue(), except for the row, which the calling statement changes. */
+/*
+ * Do what pgq_rename_queue() does, but leave the row of the queue to the statement that has fired
+ * the trigger.
+ */
 static void
 rename_by_hand(const TriggerData *data)
 {
@@ -149,8 +152,8 @@ refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 }
 
 /*
- * Do the same as pgq_drop_queue() without force, except for the row, which the calling statement
- * deletes.
+ * Do what pgq_drop_queue() without force does, but leave the row of the queue to the statement that
+ * has fired the trigger.
  */
 static void
 drop_by_hand(const TriggerData *data)
@@ -238,10 +241,10 @@ void
 check_queue_of_job(Relation segment, int32 queue_id)
 {
 	/*
-	 * If this session has locked the segment exclusively, skip is_served(), which may lock the
-	 * other segments: pgq_job_changed() in trigger.cpp says why this session must not do that.
-	 * Under the lock of the segment the queue cannot be dropped, so the row of the queue proves
-	 * that the queue exists.
+	 * A session that has locked the segment exclusively skips is_served(), which may lock the other
+	 * segments: pgq_job_changed() in trigger.cpp says why such a session must not do that. The lock
+	 * of the segment keeps the queue from being dropped, so a row of the queue proves that the
+	 * queue exists.
 	 */
 	bool alone = CheckRelationLockedByMe(segment, AccessExclusiveLock, true);
 	if (is_believed() || (!alone && is_served(queue_id)) || has_queue_row(queue_id))
