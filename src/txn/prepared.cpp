@@ -159,7 +159,8 @@ touch(PreparedEntry *entry, const QueueRef &ref, int64 enqueued, int64 deduplica
 	Touched *touched = &entry->touched[ref.queue - shared->queues];
 	/*
 	 * If the slot has got another queue during this transaction, record the queue that has the slot
-	 * now: an entry has room for one queue of each slot. all_queues covers the queue before.
+	 * now: an entry has room for one queue of each slot. all_queues makes sure that the earlier
+	 * queue is read again, too.
 	 */
 	bool another = touched->generation != 0 && touched->generation != ref.generation;
 	entry->all_queues |= another;
@@ -256,8 +257,8 @@ hand_over_to_entry()
 	entry->all_queues = false;
 	entry->unfiled = effects.unfiled;
 	/*
-	 * The entry stores no early effects. So sessions that wait for the end of the jobs of these
-	 * effects are not told.
+	 * The entry stores no early effects. `deleted` makes sure that the groups of their jobs get new
+	 * heads all the same. But sessions that wait for the end of these jobs are not told.
 	 */
 	entry->deleted = effects.deleted || effects.early.size > 0;
 	entry->uncounted = effects.uncounted;

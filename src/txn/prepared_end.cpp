@@ -99,7 +99,7 @@ settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 	return settled == kHoldMax;
 }
 
-/* Read the rows again that the transaction has written. touched: as for settle_prepared_queue(). */
+/* Read the rows that the transaction has written again. touched: as for settle_prepared_queue(). */
 static void
 read_prepared_jobs(QueueHold &hold, const Touched *touched)
 {

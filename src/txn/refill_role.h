@@ -1,5 +1,5 @@
 /*
- * The refill, visit of markers or step of a lap that this process has begun and not finished. If
+ * Notes which refill, visit of markers or step of a lap this process has begun and not finished. If
  * the call fails, the abort callback abandons it.
  */
 #pragma once
