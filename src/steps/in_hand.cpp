@@ -236,7 +236,10 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
 		result = Revoked::kInHand;
 	});
-	/* The call of a handler uses the lease. Interrupt it, or the cancel would wait for its end. */
+	/*
+	 * If the call of a handler uses the lease, interrupt the call. Otherwise the cancel would wait
+	 * until the call ends.
+	 */
 	if (token != 0 && cancel_handler_call(token))
 		(void) change_lease(tables().database, job_id, [&](QueueHold &, Lease *lease) {
 			lease->told |= serial_of(lease) == *serial;
