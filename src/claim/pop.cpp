@@ -89,8 +89,8 @@ next_lender(Round *round)
 }
 
 /*
- * Find a slot for one more job. *lender: the lease that lends its slot, or NULL if a slot is free.
- * Returns false if concurrency or rate_limit allows no more jobs.
+ * Find a slot for one more job. *lender: the lease that lends its slot, or NULL if a slot is not in
+ * use. Returns false if concurrency or rate_limit allows no more jobs.
  */
 static bool
 find_slot(Round *round, Queue *queue, Lease **lender)
@@ -193,8 +193,8 @@ what_is_missing(Round *round, const QueueHold &hold)
 		return PopResult::kWaitForRefill;
 	hold.schedule().note_exhausted();
 	/*
-	 * The last mover (hold->mover) may have the leases of jobs that this claim would have taken. It
-	 * is worth waiting for the mover only if one of these jobs is due.
+	 * The last mover (hold->mover) may have the leases of jobs that this claim would have taken.
+	 * Wait for the mover only if one of these jobs is due.
 	 */
 	if (hold->mover_due <= wall_now())
 		round->mover = hold->mover;
