@@ -9,7 +9,7 @@ bool
 lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buffer,
 			 HeapTupleData *tuple)
 {
-	/* A place without an offset is no place: the caller knows only the id of the job. */
+	/* A place with offset 0 is unknown: the caller knows only the id of the job. */
 	*buffer = place.offset < FirstOffsetNumber ? InvalidBuffer : segments.pin(place);
 	if (!BufferIsValid(*buffer))
 		return false;
