@@ -77,7 +77,7 @@ next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder)
 {
 	if (*next == 1)
 		/*
-		 * Read the present activity of all sessions: within a transaction the server caches the
+		 * Forget the cached activity of the sessions: within a transaction, the server returns the
 		 * activity that was read first.
 		 */
 		pgstat_clear_backend_activity_snapshot();
