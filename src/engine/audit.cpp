@@ -30,8 +30,8 @@ audit_queue(const QueueRef &ref, TimestampTz now)
 	Audit audit{};
 	audit.current = look_at_queue(ref, [&](const Queue &queue) {
 		/*
-		 * First count the leases and waiters one by one, then copy the counters that should have
-		 * the same values.
+		 * First count the leases and waiters one by one. Then copy the numbers of leases and
+		 * waiters that memory keeps, which should be the same.
 		 */
 		for_each_node(queue.leases, [&](dlist_node *node) {
 			auto *lease = container_of<Lease>(node, offsetof(Lease, in_queue));

@@ -130,7 +130,7 @@ public:
 	}
 	void unpark_due(int64 monotonic) { ready_ += pgq::unpark_due(queue_, monotonic); }
 
-	/* Note that direct changes may have made this many jobs ready. */
+	/* Note that `jobs` jobs may have become ready by changes other than those of this class. */
 	void may_be_ready(int jobs) { ready_ += jobs; }
 
 	/*
@@ -158,7 +158,7 @@ public:
 			wake_scheduler_ = true;
 	}
 
-	/* Wake the next waiter in line, because jobs are left, or may be left. */
+	/* Wake the next waiter in line, if jobs are left or memory may lack jobs. */
 	void pass_on() { pgq::pass_on(queue_, &wakeups_); }
 
 	/*

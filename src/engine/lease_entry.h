@@ -154,7 +154,10 @@ struct Lease
 	int32 uses;	 /* number of uses by `user` */
 	bool ending; /* the user ends the lease at its commit */
 	bool told;	 /* the worker was told that its lease is revoked */
-	/* the worker has given the job back before it began; if the revocation is undone, it goes back */
+	/*
+	 * the worker has given the job back before it began to work; if the revocation is undone, the
+	 * job goes back to the queue
+	 */
 	bool unbegun;
 	bool doomed; /* becomes LOST, for the reason in `loss`, when its last use ends */
 	/*

@@ -75,7 +75,10 @@ note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups)
 	if (ready > 0)
 	{
 		int woken = wake_waiters(queue, ready, wakeups);
-		/* The scheduler starts a worker for jobs for which no claim waits. */
+		/*
+		 * If jobs became ready for which no claim waits, wake the scheduler, which can start a
+		 * handler's worker for them.
+		 */
 		wake = woken < ready && queue->handler.places < queue->handler.allowed();
 		if (queue->options.notify && !queue->notify_pending)
 		{
@@ -171,7 +174,7 @@ rejoin_lines(Alarm *alarm)
 	return woken;
 }
 
-/* Leave all lines. looks: this process looks for jobs at once. */
+/* Leave all lines. served: as for leave_lines(). looks: this process looks for jobs at once. */
 static void
 leave_all(const Queue *served, bool looks)
 {
@@ -199,10 +202,11 @@ leave_all(const Queue *served, bool looks)
 			if (watched)
 				queue->watcher = kNobody;
 			/*
-			 * Pass a wake-up on. A process that was woken and has taken no job of the queue must
-			 * wake the next waiter. A process that has taken a job may have been woken for another
-			 * job, or may have joined the line again without looking; such a process wakes the next
-			 * waiter only if jobs are left.
+			 * In two cases, wake the next waiter whether or not jobs are left. If this process was
+			 * the watcher, another waiter has to become the watcher. If this process was woken, has
+			 * taken no job of this queue, and will not look for one now, the job that it was woken
+			 * for may be left. In all other cases, pass_on() wakes the next waiter only if jobs are
+			 * left.
 			 */
 			if (watched || (woken && queue != served && !looks))
 				wake_waiters(queue, 1, &wakeups);

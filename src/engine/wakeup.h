@@ -48,7 +48,10 @@ int wake_waiters(Queue *queue, int n, Wakeups *wakeups);
  */
 bool note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups);
 
-/* Wake the next waiter in line, since jobs are or may be left. Called under the queue's lock. */
+/*
+ * Wake the next waiter in line, if jobs are left or memory may lack jobs. Called under the queue's
+ * lock.
+ */
 void pass_on(Queue *queue, Wakeups *wakeups);
 
 } // namespace pgq
