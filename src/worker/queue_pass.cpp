@@ -50,7 +50,10 @@ look_at_handler(QueueHold &hold, int64 monotonic, QueuePass *pass)
 		handler.wants_slot = false;
 	if (!pass->wants_worker)
 		pass->next_event = Min(pass->next_event, at);
-	/* No claim watches the timer or the rate limit of a queue for which none waits. */
+	/*
+	 * If no claim waits for the queue, none of them watches the timer and the rate limit. So make
+	 * the next pass when a scheduled job becomes due or a job may start.
+	 */
 	if (hold->waiting == 0 && handler.places < handler.allowed())
 	{
 		TimestampTz timer = hold.schedule().next_timer();
