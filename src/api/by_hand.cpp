@@ -113,7 +113,8 @@ number_of_queue_id(Oid relid)
 }
 
 /*
- * Return whether the table has a row of that queue; if queue_id is nullptr, whether it has any row.
+ * Return whether the table has a row of that queue. If queue_id is nullptr, or the table has no
+ * column queue_id, return whether the table has any row.
  */
 static bool
 has_row(Oid relid, const int32 *queue_id)
@@ -193,8 +194,8 @@ drop_all_by_hand()
 /* ---- queue of a job ---- */
 
 /*
- * Return whether pgq_ext.queue has a row with that queue_id. Works without shared memory, and with
- * any version of the SQL objects.
+ * Return whether pgq_ext.queue has a row with that queue_id. Also returns true if the table or its
+ * column queue_id is missing. Works without shared memory, and with any version of the SQL objects.
  */
 static bool
 has_queue_row(int32 queue_id)
@@ -217,10 +218,10 @@ has_queue_row(int32 queue_id)
 }
 
 /*
- * Return whether the queue has a slot and a row. A new slot may belong to a queue whose drop has
- * just been committed, so look for the row once for each slot (protocol: attach-then-look). After
- * that look, a slot in use proves that the queue exists: only a drop frees the slot, and a drop
- * needs the lock that the caller has.
+ * Return whether the queue has a slot and a row, and this transaction has not dropped the queue. A
+ * new slot may belong to a queue whose drop has just been committed, so look for the row once for
+ * each slot (protocol: attach-then-look). After that look, a slot in use proves that the queue
+ * exists: only a drop frees the slot, and a drop needs the lock that the caller has.
  */
 static bool
 is_served(int32 queue_id)

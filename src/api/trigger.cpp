@@ -221,10 +221,11 @@ admit(const TriggerData *data, bool alone)
 /* ---- the fence ---- */
 
 /*
- * Return whether the update turns the row into another job. If so, a worker that got the job before
- * the update has not worked on the new job. Columns are found by name, since this library may not
- * support the installed version of the SQL objects. Values are compared as bytes: for equal values
- * with different bytes, a late ack is refused without need.
+ * Return whether the update changes the id, queue, enqueued_at, payload or headers of the job. If
+ * so, a worker that got the job before the update has not worked on the job as it is now. Columns
+ * are found by name, since this library may not support the installed version of the SQL objects.
+ * Values are compared as bytes: for equal values with different bytes, a late ack is refused
+ * without need.
  */
 static bool
 is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
@@ -330,7 +331,11 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 			note_change(*t, data);
 		return Datum{0};
 	}
-	/* The restore has not created all indexes of the segments yet. */
+	/*
+	 * Nothing can be filed now if the database has no slot, if this session is alone with the
+	 * segment, or if a restore has not created all indexes of the segments yet. A TRUNCATE names no
+	 * row that could be filed.
+	 */
 	if (t == nullptr || !has_whole_segments() || !comes)
 		note_unfiled_job();
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))
