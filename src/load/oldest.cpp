@@ -171,8 +171,8 @@ look_at_memory(const QueueRef &ref, TimestampTz now)
 }
 
 /*
- * Return whether the job of the hint is ready: its row is at the hint's place with the same key,
- * and no worker has the job.
+ * Return whether the job of the hint is ready: the snapshot sees its row at the hint's place, with
+ * the same key and in the same queue, and no worker has the job.
  */
 static bool
 is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot snapshot)

@@ -137,7 +137,10 @@ private:
 
 } // namespace
 
-/* Return whether memory needs only the head of the row's group: the queue has the option fifo. */
+/*
+ * Return whether the row belongs to a group of a queue with fifo. Of such a group, memory needs
+ * only the head.
+ */
 static bool
 needs_only_head(const QueueRef &ref, const Hint &hint)
 {
