@@ -49,7 +49,10 @@ find_free_entry()
 void
 reserve_watch()
 {
-	/* With max_prepared_transactions = 0 the server raises its own error. */
+	/*
+	 * If max_prepared_transactions is 0, reserve nothing: the server refuses PREPARE with its own
+	 * error.
+	 */
 	if (pending.effects.empty() || max_prepared_xacts == 0)
 		return;
 	bool ddl = pending.effects.announce;

@@ -25,8 +25,8 @@ void begin_refill_role(const QueueRef &ref, RefillKind kind);
 void end_refill_role();
 
 /*
- * Abandon the refill, visit or step of this process that is under way, if there is one. A visit or
- * step that is finished ends in the same way. Cannot fail.
+ * Abandon the refill, visit or step of this process that is under way, if there is one. Also called
+ * at the end of a finished visit or step. Cannot fail.
  */
 void abandon_refill();
 
