@@ -221,8 +221,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 	schedule.clear_way();
 
 	/*
-	 * Other transactions have locked the rows of too many jobs of this database. Only a queue that
-	 * has no set-aside job goes on, one job at a time.
+	 * If other transactions have locked the rows of too many jobs of this database, only a queue
+	 * that has no set-aside job goes on, one job at a time.
 	 */
 	if (too_many_parked(hold->database->share))
 	{
@@ -237,8 +237,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
 	/*
-	 * Groups have room again, so new markers are to be visited. Wake one waiter, which visits
-	 * these markers, instead of one waiter for each group.
+	 * If groups have room again, new markers are to be visited. Wake one waiter, which visits these
+	 * markers, instead of one waiter for each group.
 	 */
 	if (schedule.take_news() > 0)
 		hold.pass_on();

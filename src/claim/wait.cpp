@@ -30,8 +30,8 @@ nap_of_claim(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
 	int64 nap = Min(end - monotonic, alarm.run_at > now ? alarm.run_at - now : 0);
 	nap = Min(nap, alarm.start - monotonic);
 	/*
-	 * A scheduled job may be due while another process is still reading the job from the table.
-	 * Then sleep only for a moment.
+	 * Sleep for at least kShortNap: a scheduled job may be due while another process is still
+	 * reading the job from the table.
 	 */
 	nap = Max(nap, kShortNap);
 	for (int i = 0; i < n; i++)
@@ -53,7 +53,7 @@ complain_of_bound()
 {
 	const Database *db = tables().database;
 	int leases = leases_of(db->share);
-	/* The numbers are approximate: they can have changed since the claim failed. */
+	/* The numbers in this message are approximate: they can have changed since the claim failed. */
 	bool others = leases < max_leases - max_leases / 8;
 	ereport(
 		ERROR,
