@@ -75,7 +75,7 @@ is_leased(int64 job_id)
 }
 
 /*
- * Return whether the transaction `user` has taken the lease to change or end a job whose row this
+ * Set by_row, and return it: whether the transaction `user` has taken the lease to change or end a job whose row this
  * transaction has locked. If so, `user` waits, or will wait, for that row lock.
  */
 static bool
@@ -362,7 +362,7 @@ meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 }
 
 /*
- * Return whether this transaction has already locked the row and does not want to change the job.
+ * Return whether this transaction has locked the row of a job that has not expired, and will hold the job without a change.
  * Then the row lock keeps the job from claims, even while another transaction changes the row.
  */
 static bool
@@ -401,8 +401,8 @@ meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 }
 
 /*
- * Return whether the row of any of the jobs is being written by an open transaction, except the
- * transaction of the job's worker. If so, the search waits for that transaction.
+ * Return whether another open transaction is writing the row of one of the jobs. If so, the search waits for that
+ * transaction. Leaves out jobs in work, and jobs for which is_kept() is true.
  */
 static bool
 is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
