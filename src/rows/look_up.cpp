@@ -92,7 +92,7 @@ look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 {
 	const Tables &t = segments.open_all();
 	/*
-	 * The list of segments is incomplete, so the job may be in a missing segment: see
+	 * If the list of segments is incomplete, the job may be in a missing segment: see
 	 * segments_known() in load/refill.cpp.
 	 */
 	if (!t.has_segments)

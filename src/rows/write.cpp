@@ -19,7 +19,7 @@ struct PinnedVersion
 	Relation rel;
 	Buffer buffer;
 	ItemPointerData tid;
-	bool ours; /* this transaction, possibly its running command, has written the version */
+	bool ours; /* true: this transaction has written the version, possibly in the running command */
 	SchedulingColumns standing;
 };
 
