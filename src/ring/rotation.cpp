@@ -149,7 +149,9 @@ is_worn(const SegmentPass &pass)
 
 /*
  * Return whether the current segment should be closed before it is full, because it has many dead
- * rows and may not become full for a long time.
+ * rows and few live rows, and may not become full for a long time. Each call reads a few further
+ * pages of the segment; the call that ends the pass decides. At least half of the ring must be
+ * bare. A ring that is truncated by time is left to is_over().
  */
 static bool
 is_current_worn(Rotation *rotation, const RingView &ring)
