@@ -260,7 +260,10 @@ read_bounds(Bound (&bounds)[kBounds])
 	Bound timer = bound_of("scheduled jobs in memory, fullest queue", timer_size,
 						   "pgq_ext.timer_size", max_queues * timed);
 	Bound leases = bound_of("leases", max_leases, "pgq_ext.max_leases", lease);
-	/* These bounds follow from max_leases, whose cost `leases` reports. */
+	/*
+	 * All bounds of leases follow from max_leases. So only `leases` reports the cost of one more
+	 * lease.
+	 */
 	Bound common = bound_of("leases beyond the own shares of databases", shared_leases(),
 							"pgq_ext.max_leases", 0);
 	Bound parked =

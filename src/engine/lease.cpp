@@ -322,7 +322,7 @@ bool
 end_lease(Lease *lease, bool gone)
 {
 	Queue *queue = lease->queue;
-	/* Let the next lease of the job have a greater token than this lease. */
+	/* If the job goes on, let its next lease have a greater token than this lease. */
 	if (!gone && was_handed_out(lease))
 		pass_prefix(prefix_of(token_of(lease)));
 	if (was_handed_out(lease))

@@ -33,7 +33,7 @@ struct QueueIdentity
 	Relaxed<Database *> database;
 	Relaxed<uint32> database_generation;
 	Relaxed<int32> queue_id;
-	char name[kQueueNameMax + 1]; /* to read it without a lock, call read_name() */
+	char name[kQueueNameMax + 1]; /* to read the name without a lock, call read_name() */
 	/* raised before and after each change of the name: odd during a change */
 	pg_atomic_uint32 namings;
 };
