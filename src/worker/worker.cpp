@@ -160,9 +160,9 @@ void
 end_if_asked()
 {
 	/*
-	 * End because of SIGTERM. With exit code 1 the postmaster restarts the launcher, unless the
-	 * server is shutting down. With exit code 0 the postmaster logs nothing about the end of
-	 * another worker.
+	 * If SIGTERM has come, end this process. With exit code 1 the postmaster restarts the launcher,
+	 * unless the server is shutting down. With exit code 0 the postmaster logs nothing about the
+	 * end of another worker.
 	 */
 	if (ProcDiePending)
 		proc_exit(MyBgworkerEntry->bgw_restart_time == BGW_NEVER_RESTART ? 0 : 1);

@@ -321,7 +321,10 @@ start_handler_worker(const QueueRef &ref, const QueuePass &)
 		if (!started)
 			hold->handler.places--;
 	});
-	/* An idle worker may have looked at the queue while the place was taken. */
+	/*
+	 * If no worker was started, wake the idle workers: one of them may have looked at the queue
+	 * while the place was taken.
+	 */
 	if (!started)
 		(void) wake_handler_workers();
 	if (has_slot && !started)
