@@ -68,7 +68,7 @@ ClaimRows::new_row()
 	return row(in_memory_);
 }
 
-/* Copy a value of variable length. */
+/* Copy a value of variable length to memory_, and add its size to bytes_. */
 Datum
 ClaimRows::copy(Datum value)
 {
