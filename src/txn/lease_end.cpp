@@ -80,8 +80,9 @@ put_back_unbegun(Lease *lease, int64 monotonic, QueueHold &hold)
 }
 
 /*
- * Undo a revocation. If the worker was told that its lease is revoked, the worker may have stopped,
- * and would never end the lease. So doom the lease, or put the job back if the worker has not begun.
+ * Undo a revocation. If the worker has not begun with the job, put the job back, unless other
+ * transactions still cancel the job or use the lease. If the worker was told that its lease is
+ * revoked, it may have stopped, and would never end the lease. So doom the lease.
  */
 void
 undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold)
