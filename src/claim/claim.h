@@ -24,8 +24,8 @@ struct ClaimOptions
 	bool session_bound = false;
 	/* true for a handler's worker, which ends its session-bound leases itself when it exits */
 	bool ends_them_itself = false;
-	bool for_more =
-		false; /* the call has acknowledged jobs, so a shortage of leases raises no error */
+	/* true: the call has acknowledged jobs, so a shortage of leases raises no error */
+	bool for_more = false;
 };
 
 /* Why a claim has got fewer jobs of a queue than requested. */
