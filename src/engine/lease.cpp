@@ -161,7 +161,7 @@ set_prepared(Lease *lease, const Prepared &will)
 	lease->prepared = will;
 }
 
-/* Remove the lease from the lists and counters of its present state. The caller then sets the new state. */
+/* Remove the lease from the lists and numbers of its present state. The caller then sets the new state. */
 static void
 leave_state(Lease *lease)
 {
