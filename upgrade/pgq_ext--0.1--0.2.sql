@@ -56,7 +56,8 @@ BEGIN
     IF (shard BETWEEN 0 AND 1023) IS NOT TRUE THEN
         RETURN false;
     END IF;
-    -- Waits for every transaction that has taken an id. Until this transaction ends, no other takes one.
+    -- ALTER SEQUENCE waits for every transaction that has taken a job id. Until this transaction ends, no other
+    -- transaction takes a job id.
     ALTER SEQUENCE pgq_ext.job_id_seq INCREMENT BY 1024;
     SELECT last_value + is_called::integer INTO next_id FROM pgq_ext.job_id_seq WHERE last_value % 1024 <> shard;
     -- A value that already belongs to the shard stays: a restore may set the sequence before or after this row.
@@ -227,7 +228,8 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
             (120, 'rate', CASE WHEN j.waits AND j.queue_next_start > clock_timestamp() THEN concat('rate_limit, until ', j.queue_next_start) END),
             (130, 'concurrency', CASE WHEN j.waits AND j.is_queue_full THEN concat('concurrency; ', pgq_ext.jobs_in_work(j.queue_id, NULL)) END)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL),
-    -- Shown only if there is no such reason.
+    -- The reasons why no claim has taken a ready job yet. They are shown only if `reason` has no row, so nothing
+    -- keeps the job back.
     ready AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j
         CROSS JOIN LATERAL (SELECT pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id) AS words) b
@@ -358,13 +360,84 @@ BEGIN
     FROM pgq_ext.queue_handler h WHERE NOT EXISTS (SELECT FROM pgq_ext.queue q WHERE q.queue_id = h.queue_id);
 END $$;
 
+-- Functions whose comments have changed.
+CREATE OR REPLACE FUNCTION pgq_ext.queue_paused() RETURNS trigger
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
+BEGIN
+    -- Keep a time that the row already has: it may come from a dump, or from the publisher of a subscription.
+    NEW.paused_at := CASE WHEN NEW.paused THEN COALESCE(NEW.paused_at, pg_catalog.clock_timestamp()) END;
+    RETURN NEW;
+END $$;
+
+CREATE OR REPLACE FUNCTION pgq_ext.check_scheduler() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    -- The scheduler starts soon after the first queue is created, and soon after a start of the server.
+    SELECT CASE WHEN w.scheduler IS NULL AND pg_postmaster_start_time() < clock_timestamp() - interval '10 s'
+                 AND EXISTS (SELECT FROM pgq_ext.queue q WHERE q.created_at < clock_timestamp() - interval '10 s')
+                THEN 'fail' ELSE 'ok' END,
+           COALESCE('process ' || w.scheduler, 'none runs')
+    FROM pgq_ext.workers() w
+    UNION ALL
+    -- A running scheduler carries out its duty "presence" once a second, whatever other work it has.
+    SELECT 'fail', format('it stands still since %s', pgq_ext.ago(d.next_run_at))
+    FROM pgq_ext.duty_entries() d
+    WHERE d.duty = 'presence' AND d.failing_since IS NULL AND d.next_run_at < clock_timestamp() - interval '1 min';
+END $$;
+
+CREATE OR REPLACE FUNCTION pgq_ext.check_capacity() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT CASE WHEN c.used >= c.bound THEN 'fail' ELSE 'warn' END,
+           format('%s: %s of %s (%s)', c.name, c.used, c.bound, c.guc)
+    FROM pgq_ext.capacity_entries() c
+    -- A full window or timer is no fault: the jobs beyond it are read from the table.
+    WHERE c.used > 0.8 * c.bound AND c.guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size');
+END $$;
+
+CREATE OR REPLACE FUNCTION pgq_ext.check_prepared() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_prepared_xacts p WHERE p.database = current_database()) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH lock AS MATERIALIZED (SELECT * FROM pg_locks l WHERE l.pid IS NULL AND l.granted),
+         -- A prepared transaction has no process. All its locks have one virtual transaction id: that of its
+         -- session or, after a restart, one that the server has made up.
+         held AS (SELECT DISTINCT x.transactionid
+                  FROM lock x JOIN lock r ON r.virtualtransaction = x.virtualtransaction AND r.locktype = 'relation'
+                  JOIN pgq_ext.segment_entries() e ON e.relation = r.relation
+                  WHERE x.locktype = 'transactionid')
+    SELECT CASE WHEN p.prepared < clock_timestamp() - interval '5 min' THEN 'warn' ELSE 'ok' END,
+           format('"%s", prepared for %s', p.gid, pgq_ext.ago(p.prepared))
+    FROM pg_prepared_xacts p JOIN held h ON h.transactionid = p.transaction
+    WHERE p.database = current_database() ORDER BY p.prepared;
+END $$;
+
+CREATE OR REPLACE FUNCTION pgq_ext.check_retention() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+DECLARE
+    due timestamptz = clock_timestamp() - interval '10 min';
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('dead letters of queue "%s", by %s', q.queue, pgq_ext.ago(d.died_at + q.keep_dead))
+    FROM pgq_ext.queue q
+    CROSS JOIN LATERAL (SELECT o.died_at FROM pgq_ext.dead_job o WHERE o.queue_id = q.queue_id ORDER BY o.died_at LIMIT 1) d
+    WHERE d.died_at < due - q.keep_dead
+    UNION ALL
+    SELECT 'warn', 'unique keys' WHERE EXISTS (SELECT FROM pgq_ext.unique_key k WHERE k.until < due)
+    UNION ALL
+    -- An expired job in work is no fault: the worker has claimed the job in time, and may finish it.
+    SELECT 'warn', 'jobs that have expired'
+    WHERE EXISTS (SELECT FROM pgq_ext.job j WHERE j.expires_at < due AND NOT pgq_ext.is_leased(j.job_id));
+END $$;
+
 -- ---- checkpoints ----
 
 CREATE TABLE pgq_ext.job_checkpoint (
     job_id  bigint NOT NULL,
     step    text COLLATE "C" NOT NULL,
     value   jsonb NOT NULL,
-    -- When this row was written to this table: by the worker, or by a restore.
+    -- Time at which this row was written to this table: by the worker, or by a restore.
     kept_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (job_id, step)
 );
@@ -376,7 +449,8 @@ COMMENT ON COLUMN pgq_ext.job_checkpoint.kept_at IS 'Time at which the row was w
 CREATE FUNCTION pgq_ext.job_checkpoint_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 BEGIN
-    -- A restore may bring the row before the row of its job. So the age that the dump tells does not count.
+    -- The scheduler deletes a checkpoint without a job when it is 5 minutes old. A restore may write the
+    -- checkpoint before the job. So keep the time of the restore, not the time in the dump.
     NEW.kept_at := pg_catalog.clock_timestamp();
     RETURN NEW;
 END $$;
@@ -400,7 +474,8 @@ COMMENT ON FUNCTION pgq_checkpoint IS
 
 CREATE TABLE pgq_ext.queue_handler (
     queue_id       integer NOT NULL PRIMARY KEY,
-    -- The function: its OID, and what else must be true of it, or the handler is suspended.
+    -- The OID of the function, and its schema, name, owner and kind of argument when the handler was set. The
+    -- handler is suspended if the function of that OID does not agree with them.
     function       oid NOT NULL,
     schema_name    text NOT NULL,
     function_name  text NOT NULL,
@@ -412,10 +487,11 @@ CREATE TABLE pgq_ext.queue_handler (
     idle           interval NOT NULL CHECK (idle BETWEEN '0' AND '1 day'),
     run_as         oid NOT NULL,
     run_as_name    text NOT NULL,
-    -- A superuser has set the handler to run as a superuser.
+    -- True: the handler may run as a superuser, since a superuser has set it.
     superuser      boolean NOT NULL,
     paused         boolean NOT NULL,
-    -- The database in which the handler was set, and the major version of the server. A dump and a copy have other ones.
+    -- stamp: a number of the database in which the handler was set; a restored or copied database has another
+    -- number. server: the major version of the server on which the handler was set.
     stamp          bigint NOT NULL,
     server         integer NOT NULL,
     set_at         timestamptz NOT NULL
@@ -505,7 +581,8 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
 FROM pgq_ext.job j
 JOIN pgq_ext.queue q USING (queue_id)
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
--- A claim that waits gets the job, whatever the handler does.
+-- The state of the handler explains why a job waits only if no claim is waiting: a waiting claim would take the
+-- job.
 LEFT JOIN pgq_ext.handler_entries() h ON h.queue_id = j.queue_id AND e.waiting_claims = 0
 LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id
 LEFT JOIN (
@@ -525,7 +602,7 @@ SELECT s.job_id, s.queue,
             WHEN s.is_scheduled THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
-            -- Show the first of these reasons that applies. Their order is that of explain_job.
+            -- Show the first reason that applies. The reasons have the same order as in explain_job().
             WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN s.has_expired THEN 'nothing: it has expired'
             WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'
@@ -584,7 +661,7 @@ DECLARE
 BEGIN
     IF NOT has_any_column_privilege(reader, 'pgq_ext.health', 'SELECT') THEN
         RAISE 'permission denied for view health'
-        USING ERRCODE = '42501', HINT = format('GRANT SELECT ON pgq_ext.health TO %I.', reader);
+        USING ERRCODE = '42501', HINT = format('Run GRANT SELECT ON pgq_ext.health TO %I.', reader);
     END IF;
     RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
 END $$;
@@ -685,7 +762,8 @@ COMMENT ON FUNCTION pgq_ext.check_rates IS 'Internal: a check of pgq_ext.health.
 CREATE OR REPLACE FUNCTION pgq_ext.check_unclaimed() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    -- Rows are looked at last, and only for these.
+    -- oldest_ready() reads rows of a queue. So call it last, and only for the queues that meet all other
+    -- conditions.
     WITH alone AS MATERIALIZED (
         SELECT q.queue_id, q.queue, e.ready, e.leased FROM pgq_ext.queue q JOIN pgq_ext.queue_entries() e USING (queue_id)
         WHERE NOT q.paused AND COALESCE(e.ready, 1) > 0 AND e.waiting_claims = 0
@@ -738,7 +816,7 @@ BEGIN
     FROM pgq_ext.queue_handler h JOIN pgq_ext.queue q USING (queue_id)
     WHERE current_setting('pgq_ext.max_handler_workers') = '0' AND NOT h.paused HAVING count(*) > 0;
     RETURN QUERY
-    -- Rows are looked at last, and only for these.
+    -- oldest_ready() reads rows of a queue. So call it last, and only for the queues that wait for a worker slot.
     WITH waiting AS MATERIALIZED (
         SELECT q.queue_id, q.queue FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id)
         WHERE h.state = 'waiting for a worker slot'),
@@ -758,7 +836,8 @@ SET search_path = pg_catalog, pg_temp SET intervalstyle = postgres SET datestyle
 AS $$
 DECLARE
     c record;
-    -- Code that this role has added to a table or a view would run with the rights of this function's owner.
+    -- A role that owns an object of pgq_ext and is neither a superuser nor the owner of this function. Code that
+    -- this role has added to a table or a view would run with the rights of this function's owner.
     stranger text = (SELECT r.rolname
                      FROM (SELECT k.relowner AS owner FROM pg_class k WHERE k.relnamespace = 'pgq_ext'::regnamespace
                            UNION SELECT p.proowner FROM pg_proc p WHERE p.pronamespace = 'pgq_ext'::regnamespace) o

@@ -415,7 +415,7 @@ purge_queue(const QueueRef &ref)
 	 * row.
 	 */
 	wait_for_mover(ref, mover_of(ref));
-	/* An SQL DELETE: the row trigger subtracts the deleted rows from the counts of the queue. */
+	/* The rows are deleted by SQL, so the row trigger subtracts them from the counts of the queue. */
 	as_owner([&] { purged = end_waiting_rows(ref.queue_id); });
 	return purged;
 }

@@ -53,7 +53,7 @@ warn_of_open_schema()
 		 errdetail(
 			 "Such a role can create a function with the name of a function of pgq_ext and other "
 			 "argument types. A call may then run that function, with the rights of the caller."),
-		 errhint("REVOKE CREATE ON SCHEMA %s FROM %s, or create the extension in a schema of "
+		 errhint("Run REVOKE CREATE ON SCHEMA %s FROM %s, or create the extension in a schema of "
 				 "its own.",
 				 name, who)));
 }

@@ -75,7 +75,10 @@ is_usable()
 	return shared != nullptr && version_served();
 }
 
-/* Do the same as pgq_rename_queue(), except for the row, which the calling statement changes. */
+/*
+ * Do what pgq_rename_queue() does, but leave the row of the queue to the statement that has fired
+ * the trigger.
+ */
 static void
 rename_by_hand(const TriggerData *data)
 {
@@ -110,7 +113,8 @@ number_of_queue_id(Oid relid)
 }
 
 /*
- * Return whether the table has a row of that queue; if queue_id is nullptr, whether it has any row.
+ * Return whether the table has a row of that queue. If queue_id is nullptr, or the table has no
+ * column queue_id, return whether the table has any row.
  */
 static bool
 has_row(Oid relid, const int32 *queue_id)
@@ -149,8 +153,8 @@ refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 }
 
 /*
- * Do the same as pgq_drop_queue() without force, except for the row, which the calling statement
- * deletes.
+ * Do what pgq_drop_queue() without force does, but leave the row of the queue to the statement that
+ * has fired the trigger.
  */
 static void
 drop_by_hand(const TriggerData *data)
@@ -190,8 +194,8 @@ drop_all_by_hand()
 /* ---- queue of a job ---- */
 
 /*
- * Return whether pgq_ext.queue has a row with that queue_id. Works without shared memory, and with
- * any version of the SQL objects.
+ * Return whether pgq_ext.queue has a row with that queue_id. Also returns true if the table or its
+ * column queue_id is missing. Works without shared memory, and with any version of the SQL objects.
  */
 static bool
 has_queue_row(int32 queue_id)
@@ -214,10 +218,10 @@ has_queue_row(int32 queue_id)
 }
 
 /*
- * Return whether the queue has a slot and a row. A new slot may belong to a queue whose drop has
- * just been committed, so look for the row once for each slot (protocol: attach-then-look). After
- * that look, a slot in use proves that the queue exists: only a drop frees the slot, and a drop
- * needs the lock that the caller has.
+ * Return whether the queue has a slot and a row, and this transaction has not dropped the queue. A
+ * new slot may belong to a queue whose drop has just been committed, so look for the row once for
+ * each slot (protocol: attach-then-look). After that look, a slot in use proves that the queue
+ * exists: only a drop frees the slot, and a drop needs the lock that the caller has.
  */
 static bool
 is_served(int32 queue_id)
@@ -238,10 +242,10 @@ void
 check_queue_of_job(Relation segment, int32 queue_id)
 {
 	/*
-	 * If this session has locked the segment exclusively, skip is_served(), which may lock the
-	 * other segments: pgq_job_changed() in trigger.cpp says why this session must not do that.
-	 * Under the lock of the segment the queue cannot be dropped, so the row of the queue proves
-	 * that the queue exists.
+	 * A session that has locked the segment exclusively skips is_served(), which may lock the other
+	 * segments: pgq_job_changed() in trigger.cpp says why such a session must not do that. The lock
+	 * of the segment keeps the queue from being dropped, so a row of the queue proves that the
+	 * queue exists.
 	 */
 	bool alone = CheckRelationLockedByMe(segment, AccessExclusiveLock, true);
 	if (is_believed() || (!alone && is_served(queue_id)) || has_queue_row(queue_id))

@@ -1,6 +1,6 @@
 /*
- * pgq_check, which compares shared memory with the rows of the tables, and each counter of shared
- * memory with the number of entries that are there. Also the function behind the view capacity,
+ * pgq_check, which compares shared memory with the rows of the tables, and each number of entries
+ * that shared memory keeps with the entries themselves. Also the function behind the view capacity,
  * which shows how full shared memory is.
  */
 #include "api/args.h"
@@ -132,8 +132,8 @@ static void
 check_counts(ResultRows *result, const QueueRef &ref)
 {
 	/*
-	 * The rows of a commit become visible before the counts include them, so compare several times
-	 * before reporting a difference.
+	 * A commit becomes visible before the counts include its rows. So compare several times before
+	 * reporting a difference.
 	 */
 	static constexpr long kBetweenLooks = 200 * 1000;
 	static constexpr int kLooks = 10;
@@ -164,7 +164,10 @@ report_forgotten(void *context, const Suspect &suspect)
 static void
 check_rows(ResultRows *result)
 {
-	/* Pause (microseconds) in which transactions that are about to file a hint can do so. */
+	/*
+	 * Pause (microseconds) between two tries. In this time, transactions that have committed file
+	 * their hints.
+	 */
 	static constexpr long kBetweenLooks = 500 * 1000;
 	static constexpr int kLooks = 20;
 	auto *state = static_cast<Reconciliation *>(palloc0(sizeof(Reconciliation)));
@@ -174,9 +177,9 @@ check_rows(ResultRows *result)
 		if (state->n > 0)
 			pg_usleep(kBetweenLooks);
 		/*
-		 * While a long transaction is open, repair_forgotten() cannot decide whether a row lacks
-		 * its hint. Give up after kLooks tries: the duty reconcile of the scheduler will check the
-		 * rows again.
+		 * While a long transaction is open, repair_forgotten() cannot decide whether memory has
+		 * lost the hint of a row. Give up after kLooks tries: the duty reconcile of the scheduler
+		 * will check the rows again.
 		 */
 		for (int i = 0; i < kLooks && !repair_forgotten(state, report_forgotten, result); i++)
 		{

@@ -28,7 +28,10 @@ read_lease_options(FunctionCallInfo fcinfo, int lease)
 	return options;
 }
 
-/* Do the same, and read max_jobs, which is argument number `max_jobs`. */
+/*
+ * Read the options of a lease, as read_lease_options() does, and max_jobs, which is argument number
+ * `max_jobs`.
+ */
 static ClaimOptions
 read_options(FunctionCallInfo fcinfo, int max_jobs, int lease)
 {
@@ -121,8 +124,8 @@ call_claim_any(FunctionCallInfo fcinfo, const ClaimReceiver &receiver)
 }
 
 /*
- * Acknowledge the jobs, and claim from the queue. Never wait for jobs: the acks would stay
- * uncommitted during the wait.
+ * Acknowledge the jobs, and claim from the queue. The claim does not wait for jobs: the acks would
+ * stay uncommitted during the wait.
  */
 static void
 ack_and_claim(const JobList &jobs, char *name, ClaimOptions options, const ClaimReceiver &receiver)

@@ -68,7 +68,7 @@ ClaimRows::new_row()
 	return row(in_memory_);
 }
 
-/* Copy a value of variable length. */
+/* Copy a value of variable length to memory_, and add its size to bytes_. */
 Datum
 ClaimRows::copy(Datum value)
 {
@@ -79,11 +79,12 @@ ClaimRows::copy(Datum value)
 	return PointerGetDatum(copy);
 }
 
-/* Put the row, which was made in memory, into the tuplestore. */
+/* Put the row, which was formed in memory, into the tuplestore. */
 void
 ClaimRows::spill(Values row)
 {
-	static constexpr int kMemory = 64; /* kB: what the rows may take is used up already */
+	/* kilobytes; small, since the rows in memory have used up work_mem already */
+	static constexpr int kMemory = 64;
 	MemoryContext caller = MemoryContextSwitchTo(memory_);
 	if (spilled_ == nullptr)
 	{
@@ -160,7 +161,10 @@ ClaimRows::load(int i, TupleTableSlot *slot)
 	}
 	memcpy(slot->tts_values, from.values, sizeof(Datum) * n_columns_);
 	memcpy(slot->tts_isnull, from.nulls, sizeof(bool) * n_columns_);
-	/* The lease may begin later than give_row() was told. */
+	/*
+	 * If the lease begins later than at the call of give_row(), this time differs from the stored
+	 * one.
+	 */
 	if (expires_at_ >= 0)
 		slot->tts_values[expires_at_] = TimestampTzGetDatum(ready_[i].lease_expires_at());
 	ExecStoreVirtualTuple(slot);

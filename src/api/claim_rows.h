@@ -31,7 +31,7 @@ public:
 	/* Go to the place before the first row. */
 	void rewind();
 
-	/* Free what the end of memory does not free. */
+	/* Free the tuplestore, which does not end with the memory context. */
 	void end();
 
 private:
@@ -57,17 +57,17 @@ private:
 
 	const int *columns_; /* ClaimedColumn of each column */
 	int n_columns_;
-	int expires_at_; /* column with the end of the lease; -1: none */
+	int expires_at_; /* number of the column that shows the end of the lease; -1: no column does */
 	TupleDesc desc_;
 	MemoryContext memory_;
 
-	Datum *values_; /* of the rows in memory, row by row */
+	Datum *values_; /* the values of the rows in memory, one row after the other */
 	bool *nulls_;
-	int room_;			 /* number of rows for which there is room */
+	int room_;			 /* number of rows for which `values_` has room */
 	int in_memory_;		 /* number of rows in memory */
 	int rows_;			 /* number of all rows */
 	Size bytes_;		 /* size of the values of variable length in memory */
-	const Ready *ready_; /* of each row */
+	const Ready *ready_; /* the Ready of each row, from which the end of its lease is read */
 	int at_;			 /* number of the row that next() has returned; -1: before the first one */
 	Tuplestorestate *spilled_;	   /* rows for which work_mem had no room; NULL: none */
 	TupleTableSlot *spilled_slot_; /* has the spilled row before spilled_at_ */

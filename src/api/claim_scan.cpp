@@ -36,7 +36,10 @@ static constexpr ClaimFunction functions[] = {
 
 static constexpr int kMostArguments = 6;
 
-/* Return the number in `functions` of the C function with that symbol; -1: there is none. */
+/*
+ * Return the number in `functions` of the C function with that symbol, or -1 if no function has
+ * that symbol.
+ */
 static int
 number_of_symbol(const char *symbol)
 {
@@ -47,8 +50,8 @@ number_of_symbol(const char *symbol)
 }
 
 /*
- * Return the number of the function in `functions`; -1: it is another one. The name of the C
- * function is compared first, since fmgr_info() may load the library of a function.
+ * Return the number of the function in `functions`, or -1 if `functions` does not have it. The name
+ * of the C function is compared first, since fmgr_info() may load the library of a function.
  */
 static int
 number_of(Oid function)
@@ -84,7 +87,8 @@ static constinit CustomScanMethods scan_methods = {.CustomName = "pgq_claim",
 												   .CreateCustomScanState = make_state};
 
 /*
- * List the columns that the query uses, as Vars. Returns false if it uses the row as a whole.
+ * List the columns that the query uses, as Vars. Returns false if the query uses the row as a
+ * whole.
  */
 static bool
 list_columns(RelOptInfo *rel, List **columns)
@@ -114,8 +118,8 @@ list_columns(RelOptInfo *rel, List **columns)
 }
 
 /*
- * Return the call, if it is the only function of this item of FROM, and if the node can evaluate
- * its arguments; otherwise nullptr.
+ * Return the call of the function in this item of FROM. Returns nullptr if the item has several
+ * functions, or if the node cannot evaluate the arguments of the call.
  */
 static FuncExpr *
 plain_call(const RelOptInfo *rel, const RangeTblEntry *entry)
@@ -195,12 +199,13 @@ struct ClaimScan
 	CustomScanState node; /* must come first */
 	const ClaimFunction *function;
 	FuncExpr *call;
-	ExprState *arguments[kMostArguments]; /* NULL: a constant */
+	ExprState *arguments[kMostArguments]; /* NULL if the argument is a constant */
 	Bitmapset *params; /* numbers of the executor's parameters in the arguments */
 	FmgrInfo info;
 	bool claimed;
 	MemoryContext
-		memory; /* of the rows of all claims but the first; NULL: there was one claim at most */
+		/* memory of the rows of the second and later claims; NULL before the second claim */
+		memory;
 	ClaimRows rows;
 };
 

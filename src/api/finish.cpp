@@ -49,7 +49,7 @@ answer_of(AttemptEnd end)
 	return "stale";
 }
 
-/* Check the length of a step's name. The bound keeps its index entry small. */
+/* Check the length of a step's name. The bound keeps the index entry of the checkpoint small. */
 static Datum
 step_name(Datum step)
 {

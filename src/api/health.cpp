@@ -145,8 +145,9 @@ complain_without_segments(const QueueRow *queues, int n)
 /*
  * Describe what a ready job waits for; nullptr: the job waits for nothing, or the reason is
  * unknown. group_is_full: shared memory says that the job's group is full. The view job_status
- * calls pgq_behind() only if the table does not show a full group. So if shared memory shows one,
- * SQL has deleted the row of a job in work of the group, or moved the row to another queue.
+ * calls pgq_behind() only if the group is not full according to the table. If memory and table
+ * differ, SQL has deleted the row of a job in work of the group, or has moved the row to another
+ * queue.
  */
 static const char *
 words_of(const Schedule::Ahead &ahead, bool group_is_full)

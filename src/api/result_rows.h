@@ -70,7 +70,10 @@ public:
 			desc_ = info_->expectedDesc;
 			return;
 		}
-		/* The caller accepts no rows, or has not said of which type: this call raises the error. */
+		/*
+		 * If the caller accepts no rows, or has not said which type they have, this call raises the
+		 * error.
+		 */
 		InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 		desc_ = info_->setDesc;
 	}
@@ -138,7 +141,7 @@ private:
 	void put_longer(const Datum *values, const bool *nulls, int n);
 
 	ReturnSetInfo *info_;
-	TupleDesc desc_; /* of the rows */
+	TupleDesc desc_; /* the type of the rows */
 };
 
 static_assert(std::is_trivially_destructible_v<ResultRows>);

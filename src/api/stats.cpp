@@ -95,7 +95,10 @@ interval_of(int64 duration)
 	return IntervalPGetDatum(interval);
 }
 
-/* Set the columns for percentiles of the last minutes. */
+/*
+ * Set the columns p50 and p95: percentiles of the times that were measured in the last five to ten
+ * minutes. Without a measurement in that time, the columns stay NULL.
+ */
 static void
 set_percentiles(ResultRow<StatColumn> *row, const Latency &latency, StatColumn p50, StatColumn p95)
 {

@@ -107,9 +107,9 @@ find_slot(const Tables &t, int32 queue_id, QueueRef *ref)
 }
 
 /*
- * Count a row that is inserted (comes is true) or deleted. If its queue has no slot, the rows of
- * the queue are counted when the queue gets a slot. This transaction may not be committed by then,
- * so after its commit the rows of all queues are counted again.
+ * Count a row that is inserted (comes is true) or deleted. If the queue of the row has no slot, the
+ * rows of the queue are counted when the queue gets a slot. At that time this transaction may still
+ * be open. So after its commit the rows of all queues are counted again.
  */
 static void
 note_row(const Tables &t, HeapTuple tuple, TupleDesc desc, bool comes)
@@ -226,10 +226,11 @@ admit(const TriggerData *data, bool alone)
 /* ---- the fence ---- */
 
 /*
- * Return whether the update turns the row into another job. A worker that was handed the job before
- * the update has then not worked on this job. Columns are found by name, since this library may not
- * support the installed version of the SQL objects. Values are compared as bytes: for equal values
- * with different bytes, a late ack is refused without need.
+ * Return whether the update changes the id, queue, enqueued_at, payload or headers of the job. If
+ * so, a worker that got the job before the update has not worked on the job as it is now. Columns
+ * are found by name, since this library may not support the installed version of the SQL objects.
+ * Values are compared as bytes: for equal values with different bytes, a late ack is refused
+ * without need.
  */
 static bool
 is_another_job(TupleDesc desc, HeapTuple before, HeapTuple after)
@@ -311,9 +312,9 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	bool goes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && TRIGGER_FIRED_BY_DELETE(data->tg_event);
 	bool comes = TRIGGER_FIRED_FOR_ROW(data->tg_event) && !goes;
 	/*
-	 * Each worker process of pg_restore -j has locked its segment exclusively. If these processes
-	 * also locked other segments, they would deadlock. If such a process locked the queue, it could
-	 * wait for a drop of the queue, which waits for the segment.
+	 * Each worker process of pg_restore -j has locked its segment exclusively. If each of them then
+	 * locked the other segments, the processes would deadlock. If such a process locked the queue,
+	 * it could wait for a drop of the queue, and the drop would wait for the segment.
 	 */
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	if (comes)
@@ -335,7 +336,11 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 			note_change(*t, data);
 		return Datum{0};
 	}
-	/* Without whole segments, a restore has not created the indexes of the segments yet. */
+	/*
+	 * Nothing can be filed now if the database has no slot, if this session is alone with the
+	 * segment, or if a restore has not created all indexes of the segments yet. A TRUNCATE names no
+	 * row that could be filed.
+	 */
 	if (t == nullptr || !has_whole_segments() || !comes)
 		note_unfiled_job();
 	else if (is_segment(*t, RelationGetRelid(data->tg_relation)))

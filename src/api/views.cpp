@@ -60,7 +60,7 @@ static void
 put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 {
 	using enum LeaseColumn;
-	/* Only a lease whose job was handed out has a worker. */
+	/* Only a lease whose job was handed out belongs to a worker. */
 	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost ||
 				   copy.state == LeaseState::kReaping;
 	ResultRow<LeaseColumn> row;
@@ -120,8 +120,8 @@ put_queue(ResultRows *rows, const QueueCopy &copy)
 	ResultRow<QueueColumn> row;
 	row.set(kQueueId, copy.queue_id);
 	/*
-	 * Commits are counted in any order, shortly after they become visible. So a difference of the
-	 * counts may be negative for a moment.
+	 * The counts of a commit change one after the other, shortly after the commit becomes visible.
+	 * So for a moment the difference may be negative.
 	 */
 	row.set_if(copy.timed, kReady, Max(copy.live - copy.scheduled - copy.leased, INT64CONST(0)));
 	row.set_if(copy.timed, kScheduled, Max(copy.scheduled, INT64CONST(0)));

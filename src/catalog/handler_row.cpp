@@ -184,7 +184,10 @@ name_argument(const NameData &name)
 bool
 write_handler(const HandlerRow &row, Datum timeout, Datum idle, bool known)
 {
-	/* The arguments are in the order of PGQ_HANDLER_COLUMNS; the last one is no column. */
+	/*
+	 * The arguments have the order of PGQ_HANDLER_COLUMNS. The last argument is not stored in a
+	 * column.
+	 */
 	const SpiArgument arguments[] = {
 		{INT4OID, Int32GetDatum(row.queue_id), false},
 		{OIDOID, ObjectIdGetDatum(row.function), false},

@@ -20,16 +20,20 @@ struct HandlerRow
 	Oid function_owner;
 	bool takes_array; /* the argument is an array of jobs */
 	int32 workers;
-	int64 timeout; /* microseconds, as idle */
+	int64 timeout; /* microseconds, like idle */
 	int32 batch;
 	int64 idle;
 	Oid run_as;
 	NameData run_as_name;
-	bool superuser; /* a superuser has set the handler to run as a superuser */
+	bool superuser; /* true: the handler may run as a superuser, since a superuser has set it */
 	bool paused;
-	int64 stamp;		/* stamp() of the database in which the handler was set */
-	int32 server;		/* major version of the server on which it was set */
-	TimestampTz set_at; /* when the handler was last set or resumed; not written from here */
+	int64 stamp;  /* stamp() of the database in which the handler was set */
+	int32 server; /* major version of the server on which the handler was set */
+	/*
+	 * when the handler was last set or resumed; only read here: write_handler() and
+	 * rewrite_handler() store now() instead
+	 */
+	TimestampTz set_at;
 };
 
 /*
@@ -44,8 +48,8 @@ HandlerRow *read_handlers(Oid role, int *n);
 bool lock_handler(int32 queue_id, HandlerRow *row);
 
 /*
- * Write the row, which may replace the row that the caller has locked (known). Returns false if the
- * caller knows of no row, but another session has written one.
+ * Write the row. known: the caller has locked a row of the queue, which this row replaces. Without
+ * `known`, returns false if another session has written a row of the queue.
  */
 bool write_handler(const HandlerRow &row, Datum timeout, Datum idle, bool known);
 
@@ -55,13 +59,13 @@ void rewrite_function(const HandlerRow &row);
 /* Write the fields about the function, the role and the database. Resumes a paused handler. */
 void rewrite_handler(const HandlerRow &row);
 
-/* Delete the handler of the queue. Returns false if there is none. */
+/* Delete the handler of the queue. Returns false if the queue has no handler. */
 bool delete_handler(int32 queue_id);
 void pause_handler(int32 queue_id, bool paused);
 
 /*
- * A number for this database: another one in a database that was restored from a dump or created
- * from a template, the same after pg_upgrade and on a standby.
+ * Return a number for this database. A database that was restored from a dump or created from a
+ * template has another number. After pg_upgrade and on a standby the number is the same.
  */
 int64 stamp();
 

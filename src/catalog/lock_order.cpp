@@ -56,8 +56,8 @@ lock_tables(LOCKMODE mode)
 			if (!lock_indexes(segment, mode))
 				return false;
 	/*
-	 * If the database has no slot, the caller will attach it. That would wait for another session
-	 * that is attaching the database, so return false if the lock for attaching is not available.
+	 * If the database has no slot, the caller will attach the database, and would wait for another
+	 * session that is attaching it. So return false if the lock for attaching is not available.
 	 */
 	if (t == nullptr && !ConditionalLockRelationOid(get_relname_relid("token_mark", schema),
 													ShareUpdateExclusiveLock))

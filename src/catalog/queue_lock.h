@@ -1,8 +1,8 @@
 /*
  * Heavyweight locks of a queue, for waits that may be long: the deadlock detector sees such waits.
  * pg_locks shows these locks as objects of the class pgq_ext.queue: objid is the id of the queue,
- * objsubid the QueueLock. In the list below, "to the end" means that the lock is kept until the
- * transaction ends.
+ * objsubid the QueueLock. Each line of the list below says in which modes sessions take the lock,
+ * and what for. "To the end" means that they keep the lock until the transaction ends.
  */
 #pragma once
 

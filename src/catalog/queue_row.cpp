@@ -154,7 +154,7 @@ forget_names()
 }
 
 /*
- * Return whether this transaction has dropped the queue, so that its row is not visible any more.
+ * Return whether this transaction is dropping the queue, so that it does not see the queue's row.
  */
 static bool
 dropped_by_us(const QueueRef &ref)
@@ -405,7 +405,7 @@ Attached
 attach_all_queues(const Tables &t)
 {
 	Attached attached;
-	/* Under the ShareLock, no row has an uncommitted change, so each slot should match its row. */
+	/* If slots differ, compare again under the ShareLock, and correct them: then no row has an uncommitted change. */
 	if (compare_with_rows(t, false, &attached) && ConditionalLockRelationOid(t.queue, ShareLock))
 		compare_with_rows(t, true, &attached);
 	return attached;

@@ -64,13 +64,14 @@ complain_no_reader(Oid function, const char *view)
 {
 	const char *role = quote_identifier(GetUserNameFromId(GetUserId(), false));
 	const char *name = get_func_name(function);
-	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					errmsg("permission denied for function %s", name),
-					errdetail("Role \"%s\" may not read the view pgq_ext.%s.",
-							  GetUserNameFromId(GetUserId(), false), view),
-					errhint("GRANT SELECT ON pgq_ext.%s TO %s. If the role reads that view through "
-							"another view, GRANT EXECUTE ON FUNCTION pgq_ext.%s TO %s.",
-							view, role, name, role)));
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for function %s", name),
+			 errdetail("Role \"%s\" may not read the view pgq_ext.%s.",
+					   GetUserNameFromId(GetUserId(), false), view),
+			 errhint("Run GRANT SELECT ON pgq_ext.%s TO %s. If the role reads that view through "
+					 "another view, run GRANT EXECUTE ON FUNCTION pgq_ext.%s TO %s.",
+					 view, role, name, role)));
 }
 
 void

@@ -114,8 +114,8 @@ is_shape_known(const Segment &segment)
 }
 
 /*
- * Look at the shapes of all segments of t. Returns false if an index is missing. A segment that has
- * been dropped meanwhile is skipped.
+ * Look at the shapes of all segments of t. Returns false if an index is missing. Skips a segment
+ * that was dropped after t was read.
  */
 static bool
 look_at_shapes(const Tables &t)

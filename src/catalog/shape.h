@@ -36,7 +36,10 @@ Relation open_segment(const Segment &segment, LOCKMODE mode);
  */
 bool has_whole_segments();
 
-/* Return whether has_whole_segments() has nothing to look at. */
+/*
+ * Return whether the shapes of all segments are known, so that has_whole_segments() locks no
+ * segment.
+ */
 bool shapes_known();
 
 /* Raise error 55000 if some segments or indexes are missing. Look as has_whole_segments() does. */

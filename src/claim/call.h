@@ -10,7 +10,7 @@
 
 namespace pgq {
 
-/* Takes the jobs of a claim. Each function gets `result` as its first argument. */
+/* The functions that receive the jobs of a claim. Each gets `result` as its first argument. */
 struct ClaimReceiver
 {
 	/* Take a copy of a job that is going to be handed out: Claim::give. */
@@ -18,8 +18,9 @@ struct ClaimReceiver
 	/* Forget all jobs: none of them was handed out, and the claim begins again. */
 	void (*clear)(void *result);
 	/*
-	 * The jobs were handed out. The entries of `ready` are in the order of the calls of give():
-	 * leave out the jobs that were not handed out, and take the end of each lease from here.
+	 * Called when the jobs were handed out. The entries of `ready` are in the order of the calls of
+	 * give(). Leave out the jobs that `out` does not count as handed out, and take the end of each
+	 * lease from its entry.
 	 */
 	void (*end)(void *result, const Ready *ready, const HandedOut &out);
 	void *result;

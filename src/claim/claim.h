@@ -1,11 +1,12 @@
 /*
  * Claiming jobs.
  *
- * A claim takes leases before it reads rows (protocol: hints-prove-nothing). The claim pops hints
- * and takes the leases of their jobs under the queue's lock, verifies the rows without the lock,
- * and settles the jobs that cannot be handed out under the lock again. The last step of the claim
- * hands out the other jobs. An error or a cancel before this step puts all jobs back uncounted.
- * After this step, a job that comes back has lost an attempt (protocol: returned-is-counted).
+ * A claim takes leases before it reads rows (protocol: hints-prove-nothing). First, the claim pops
+ * hints and takes the leases of their jobs under the queue's lock. Then it verifies the rows
+ * without the lock. Then it settles, under the lock again, the jobs that cannot be handed out. The
+ * last step of the claim hands out the other jobs. An error or a cancel before this step puts all
+ * jobs back uncounted. After this step, a job that comes back has lost an attempt (protocol:
+ * returned-is-counted).
  */
 #pragma once
 

@@ -30,7 +30,7 @@ stored_value(const JobRow &row, JobColumn column, bool *is_null)
 	return row.value(column);
 }
 
-/* Do the same for a column of variable length. */
+/* Like stored_value(), for a column of variable length, whose value is detoasted. */
 static Datum
 detoasted_value(const JobRow &row, JobColumn column, bool *is_null)
 {

@@ -89,8 +89,8 @@ next_lender(Round *round)
 }
 
 /*
- * Find a slot for one more job. *lender: the lease that lends its slot, or NULL if a slot is free.
- * Returns false if concurrency or rate_limit allows no more jobs.
+ * Find a slot for one more job. *lender: the lease that lends its slot, or NULL if a slot is not in
+ * use. Returns false if concurrency or rate_limit allows no more jobs.
  */
 static bool
 find_slot(Round *round, Queue *queue, Lease **lender)
@@ -193,8 +193,8 @@ what_is_missing(Round *round, const QueueHold &hold)
 		return PopResult::kWaitForRefill;
 	hold.schedule().note_exhausted();
 	/*
-	 * The last mover (hold->mover) may have the leases of jobs that this claim would have taken. It
-	 * is worth waiting for the mover only if one of these jobs is due.
+	 * The last mover (hold->mover) may have the leases of jobs that this claim would have taken.
+	 * Wait for the mover only if one of these jobs is due.
 	 */
 	if (hold->mover_due <= wall_now())
 		round->mover = hold->mover;
@@ -221,8 +221,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 	schedule.clear_way();
 
 	/*
-	 * Other transactions have locked the rows of too many jobs of this database. Only a queue that
-	 * has no set-aside job goes on, one job at a time.
+	 * If other transactions have locked the rows of too many jobs of this database, only a queue
+	 * that has no set-aside job goes on, one job at a time.
 	 */
 	if (too_many_parked(hold->database->share))
 	{
@@ -237,8 +237,8 @@ pop_under_lock(Round *round, QueueHold &hold)
 		return PopResult::kTokenMark;
 	take_leases(round, hold, most);
 	/*
-	 * Groups have room again, so new markers are to be visited. Wake one waiter, which visits
-	 * these markers, instead of one waiter for each group.
+	 * If groups have room again, new markers are to be visited. Wake one waiter, which visits these
+	 * markers, instead of one waiter for each group.
 	 */
 	if (schedule.take_news() > 0)
 		hold.pass_on();

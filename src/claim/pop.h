@@ -8,8 +8,8 @@ namespace pgq {
 enum class PopResult : uint8
 {
 	/*
-	 * Hints were popped; Round::n may be 0. Or no hint was popped yet: the rules for groups have
-	 * changed, and some of the jobs that are in work since before the change still have to be
+	 * Hints were popped; Round::n may be 0. Also returned if no hint was popped because the rules
+	 * for groups have changed, and some jobs that were in work at the change still have to be
 	 * counted in their groups.
 	 */
 	kPopped,

@@ -35,7 +35,10 @@ lock_claimed_rows(const OpenClaim *claims, int n)
 static void
 at_prepare(XactEvent event, void *)
 {
-	/* With max_prepared_transactions = 0 the server raises its own error. */
+	/*
+	 * If max_prepared_transactions is 0, lock nothing: the server refuses PREPARE with its own
+	 * error.
+	 */
 	if (event != XACT_EVENT_PRE_PREPARE || max_prepared_xacts == 0)
 		return;
 	OpenClaim *claims;

@@ -19,9 +19,10 @@ file_in_its_queue(const Database *db, const JobRow &row)
 }
 
 /*
- * Return whether memory need not have the hint of a live job of the queue: the job is behind an
- * earlier job of its group, whose end leads to this one. But if the clock was set back, the job may
- * not be due any more, and jobs that are not due are found only through the timer.
+ * Return whether memory may do without the hint of a live job: the job is behind an earlier job of
+ * its group, and the end of the earlier job leads to this one. If the clock was set back, the job
+ * may not be due any more. Then memory needs the hint, since jobs that are not due are found only
+ * through the timer.
  */
 static bool
 waits_behind(const Candidate &popped, const Schedule &schedule)
@@ -50,8 +51,8 @@ settle_lease(const QueueRef &ref, const Candidate &popped, int64 monotonic, Queu
 }
 
 /*
- * With fair, let groups keep their turns whose popped jobs cannot be handed out. A claim does so a
- * few times only: otherwise a group with many expired jobs would keep other groups waiting.
+ * With fair, return the turns of the groups whose popped jobs cannot be handed out. A claim returns
+ * turns only a few times: otherwise a group with many expired jobs would keep other groups waiting.
  */
 static void
 return_turns(Round *round, Schedule &schedule)

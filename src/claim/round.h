@@ -57,8 +57,8 @@ struct Candidate
 struct RefillWait
 {
 	/*
-	 * Monotonic beginning of this time, moved forward by the length of each wait for a refill;
-	 * 0: the last round did not call wait_for_refill().
+	 * Monotonic time at which the claim began to make no progress, moved forward by the length of
+	 * each wait for a refill. 0: the last round did not call wait_for_refill().
 	 */
 	int64 since;
 	int idle; /* number of calls of wait_for_refill() that found no refill to wait for */

@@ -17,7 +17,7 @@ struct SessionLease
 } // namespace
 /*
  * The session-bound leases of this session. Entries of leases that have ended are removed only when
- * room is needed.
+ * the array is full.
  */
 static constinit SessionLease *leases = nullptr;
 static constinit int size = 0;

@@ -13,8 +13,8 @@ namespace pgq {
 void reserve_session_leases(int n);
 
 /*
- * Note that this session has got the lease. reserve_session_leases() was called before, so this
- * cannot fail.
+ * Note that this session has got the lease. The caller has called reserve_session_leases(), so this
+ * function cannot fail.
  */
 void note_session_lease(const QueueRef &ref, Lease *lease, uint64 serial);
 

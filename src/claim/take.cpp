@@ -222,21 +222,28 @@ begins_late(const Ready &ready, int64 monotonic)
 static void
 hand_out_one(QueueHold &hold, Ready *ready, int64 monotonic, HandedOut *result)
 {
-	/* The lease of the job has ended, and another lease may use its entry now. */
+	/* If the lease of the job has ended, another lease may use its entry now. */
 	if (serial_of(ready->lease) != ready->serial)
 		return;
-	/* SQL has deleted the row since verify() read it, and may have inserted it again. */
+	/*
+	 * End the lease if SQL has deleted the row since verify() read it, even if SQL has inserted the
+	 * row again.
+	 */
 	if (ready->lease->rows_gone.at_all > 0)
 		return hold.end(ready->lease);
 	if (ready->lease->doomed)
 		return hold.give_back(ready->lease);
 	/*
-	 * The options were changed since the round, for example by a pause or a new limit, and the new
-	 * options apply. Or the token is above the token mark, which the next claim advances.
+	 * Give the job back in two cases. The options were changed since the round, for example by a
+	 * pause or a new limit, and the new options apply. Or the token is above the token mark, which
+	 * the next claim advances.
 	 */
 	if (ready->options_set != hold->options_set || is_above_mark(hold->database, ready->token))
 		return hold.give_back(ready->lease);
-	/* The job has expired since verify_one() checked that. The scheduler ends the job. */
+	/*
+	 * End the lease if the job has expired since verify_one() checked that. The scheduler ends the
+	 * job.
+	 */
 	if (ready->expires_at != DT_NOEND && ready->expires_at <= wall_now())
 		return hold.end(ready->lease);
 	if (begins_late(*ready, monotonic))

@@ -30,8 +30,8 @@ nap_of_claim(const QueueRef *refs, int n, const Alarm &alarm, int64 end)
 	int64 nap = Min(end - monotonic, alarm.run_at > now ? alarm.run_at - now : 0);
 	nap = Min(nap, alarm.start - monotonic);
 	/*
-	 * A scheduled job may be due while another process is still reading the job from the table.
-	 * Then the claim tries again soon.
+	 * Sleep for at least kShortNap: a scheduled job may be due while another process is still
+	 * reading the job from the table.
 	 */
 	nap = Max(nap, kShortNap);
 	for (int i = 0; i < n; i++)
@@ -53,7 +53,7 @@ complain_of_bound()
 {
 	const Database *db = tables().database;
 	int leases = leases_of(db->share);
-	/* The numbers are approximate: they can have changed since the claim failed. */
+	/* The numbers in this message are approximate: they can have changed since the claim failed. */
 	bool others = leases < max_leases - max_leases / 8;
 	ereport(
 		ERROR,
@@ -91,7 +91,10 @@ complain(StopReason shortage, const char *name)
 		complain_of_bound();
 }
 
-/* Count the call for queue i, but only once: a claim that waits asks each queue several times. */
+/*
+ * Count the call for queue i. A claim that waits searches each queue several times, but is counted
+ * once.
+ */
 static void
 note_look(const QueueRef &ref, int i, Claim *claim)
 {
@@ -124,8 +127,8 @@ require_rights(const QueueRef *refs, char *const *names, int n)
 	for (int i = 0; i < n; i++)
 		require_right(Permission::kClaim, refs[i].queue_id, names[i]);
 	/*
-	 * The check of the rights has processed invalidations, so a DROP EXTENSION during a wait is
-	 * seen.
+	 * The check of the rights has processed invalidations, so this check sees a DROP EXTENSION that
+	 * was committed during the wait.
 	 */
 	if (n > 0 && !has_schema())
 		complain(StopReason::kDropped, names[0]);

@@ -180,8 +180,8 @@ next_tick(const Cron &cron, int64_t after, const Zone &zone)
 		int64_t end = std::min(span.end, last + 1);
 		bool once = !cron.any_hour && shown != INT64_MIN;
 		/*
-		 * The clocks skip local times at this moment. One tick stands for all skipped times that
-		 * the fields allow.
+		 * If the hour field names hours (`once`), and the clocks skip local times at this moment,
+		 * this moment is the one tick for all skipped times that the fields allow.
 		 */
 		if (once && start > after && first > shown + 1 &&
 			fitting_time(cron, shown + 1, first - 1) != kNever)

@@ -80,7 +80,7 @@ public:
 
 	bool knows(int64_t now) const { return base_ <= now && now <= known_to_; }
 
-	/* Add the numbers of another counter that has the same base. */
+	/* Add the numbers of another DueSeconds that has the same base. */
 	void merge(const DueSeconds &found)
 	{
 		for (int64_t i = 0; i < kSeconds; i++)

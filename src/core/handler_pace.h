@@ -160,7 +160,10 @@ HandlerPace::note_call(const CallResult &call, int64_t now, int64_t wall)
 		return;
 	}
 	failures++;
-	/* After a call with several jobs has failed, each of them is called alone. */
+	/*
+	 * job_id is 0 if the call had several jobs. The failure of such a call does not count in
+	 * failures_in_row: its jobs are then called one by one, and the failures of those calls count.
+	 */
 	if (call.job_id == 0)
 		return;
 	bool other_job = call.job_id != failed_job;

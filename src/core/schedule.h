@@ -109,7 +109,7 @@ public:
 	/* Return how many jobs of the timer have become ready since the last call. */
 	uint32_t take_fired() { return std::exchange(fired_, 0); }
 
-	/* File a hint in window or timer. Return true if the job is ready to run; false if it waits for its run_at or its group. */
+	/* File a hint in window or timer. Return true if the job is ready; false if it waits for its run_at, or for room in its group. */
 	bool file(const Hint &hint)
 	{
 		note_met(hint);
@@ -207,7 +207,7 @@ public:
 	/* Note that there is a job with this run_at that was due when it was enqueued. */
 	void raise_horizon(int64_t run_at) { horizon_.raise(run_at); }
 
-	/* Note the run_at of a row that was read, even if its hint is not kept. */
+	/* Call this for each row that was read, even if its hint is not kept: a row that is not delayed raises the horizon. */
 	void note_met(const Hint &hint)
 	{
 		if (!hint.delayed)
@@ -337,8 +337,8 @@ public:
 	}
 
 	/*
-	 * End a visit. rows: rows of the group without a lease, from visit.from on, in key order; next: from this key on, memory may
-	 * lack rows; head: in a queue with fifo, the job_id of the group's head, even if that has a lease; INT64_MAX: there is none.
+	 * End a visit. rows: rows of the group without a lease, from visit.from on, in key order. next: from this key on, memory may
+	 * lack rows. head: in a queue with fifo, the job_id of the group's head, even if the head has a lease; INT64_MAX: none.
 	 */
 	void finish_visit(const Visit &visit, Hint *rows, int n, const Key &next, int64_t head)
 	{

@@ -55,8 +55,9 @@ struct TokenKey
 };
 
 /*
- * SipHash-1-3 of two words. The length is not hashed, since it is always two words. Knowing any
- * number of tokens does not help to guess the check bits of other tokens. Takes about 15 ns.
+ * SipHash-1-3 of two words. The length of the input is not hashed, since it is always two words.
+ * Even with any number of tokens, nobody can guess the check bits of other tokens. Takes about 15
+ * ns.
  */
 class TokenHash
 {

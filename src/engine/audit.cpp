@@ -30,8 +30,8 @@ audit_queue(const QueueRef &ref, TimestampTz now)
 	Audit audit{};
 	audit.current = look_at_queue(ref, [&](const Queue &queue) {
 		/*
-		 * First count the leases and waiters one by one, then copy the counters that should have
-		 * the same values.
+		 * First count the leases and waiters one by one. Then copy the numbers of leases and
+		 * waiters that memory keeps, which should be the same.
 		 */
 		for_each_node(queue.leases, [&](dlist_node *node) {
 			auto *lease = container_of<Lease>(node, offsetof(Lease, in_queue));
@@ -261,7 +261,10 @@ read_bounds(Bound (&bounds)[kBounds])
 	Bound timer = bound_of("scheduled jobs in memory, fullest queue", timer_size,
 						   "pgq_ext.timer_size", max_queues * timed);
 	Bound leases = bound_of("leases", max_leases, "pgq_ext.max_leases", lease);
-	/* These bounds follow from max_leases, whose cost `leases` reports. */
+	/*
+	 * All bounds of leases follow from max_leases. So only `leases` reports the cost of one more
+	 * lease.
+	 */
 	Bound common = bound_of("leases beyond the own shares of databases", shared_leases(),
 							"pgq_ext.max_leases", 0);
 	Bound parked =

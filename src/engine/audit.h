@@ -8,27 +8,36 @@
 namespace pgq {
 
 /*
- * Leases and waiters of a queue: their numbers, counted one by one, and the counters that should
- * have the same values. If one line has a number and its counter, the number comes first.
- * pgq_check() compares the two.
+ * Leases and waiters of a queue: how many there are, counted one by one, and the number that memory
+ * keeps of them. If one line has both numbers, the counted one comes first. pgq_check() compares
+ * the two.
  */
 struct Audit
 {
 	bool current; /* false: the queue is gone, and no other field is set */
 	/* Id of a job whose lease in this queue differs from its entry in the lease table; 0: none. */
 	int64 foreign_job;
-	int64 claimed, leased; /* leases in state CLAIMED, counted one by one; their counter */
+	/* leases in state CLAIMED: the counted number, and the number that memory keeps */
+	int64 claimed, leased;
 	int64 parked, parked_count;
-	int64 slots, running;	   /* leases with a slot, counted one by one; their counter */
-	int64 in_claims, claiming; /* leases with a slot in state CLAIMING; their counter */
-	/* Leases that count in a group; the sum of the groups' counters. */
-	int64 grouped, in_groups;
-	/* Leases that count in a group and are in state CLAIMING; the sum of the groups' counters. */
-	int64 grouped_claims, in_group_claims;
-	int64 listed, waiting; /* waiters in the line, counted one by one; their counter */
+	/* leases with a slot: the counted number, and the number that memory keeps */
+	int64 slots, running;
+	int64 in_claims, claiming; /* leases with a slot in state CLAIMING: counted, and kept */
 	/*
-	 * CLAIMED leases whose jobs do not count as leased (is_unheld()), counted one by one; their
-	 * counter.
+	 * Leases that count in a group: the counted number, and the sum of the numbers that the groups
+	 * keep.
+	 */
+	int64 grouped, in_groups;
+	/*
+	 * Leases that count in a group and are in state CLAIMING: the counted number, and the sum of
+	 * the numbers that the groups keep.
+	 */
+	int64 grouped_claims, in_group_claims;
+	/* waiters in the line: the counted number, and the number that memory keeps */
+	int64 listed, waiting;
+	/*
+	 * CLAIMED leases whose jobs do not count as leased (is_unheld()): the counted number, and the
+	 * number that memory keeps.
 	 */
 	int64 unheld, unheld_kept;
 	int64 ahead; /* jobs in work whose row becomes due only later; see leased_ahead() */

@@ -100,7 +100,7 @@ struct GroupCopy
  */
 int copy_groups(const QueueRef &ref, int64 after, GroupCopy *copies, int most, int64 *others);
 
-/* These functions return false if the slot belongs to another queue by now. */
+/* The functions with a QueueRef return false if the slot belongs to another queue by now. */
 bool copy_queue(const QueueRef &ref, QueueCopy *copy);
 bool copy_stats(const QueueRef &ref, StatsCopy *copy);
 bool copy_name(const QueueRef &ref, char (&name)[kQueueNameMax + 1]);

@@ -177,7 +177,10 @@ int64 waiting_of(const JobCount &count, TimestampTz now);
 
 uint32 begin_count(JobCount &count, TimestampTz now, FoundRows *found);
 
-/* Returns false also if the log has overflowed. running: at most running_max() transactions. */
+/*
+ * Returns false also if the log has overflowed. running: the n transactions that the snapshot does
+ * not see although they are below xmax, at most running_max().
+ */
 bool publish_snapshot(JobCount &count, uint32 serial, uint64 xmax, const TransactionId *running,
 					  int n);
 bool finish_count(JobCount &count, uint32 serial, const FoundRows &found);

@@ -24,7 +24,7 @@ enum class LeaseEnd : uint8
 	kMoved,	   /* the row was moved to another segment; the job has not changed */
 	kReleased, /* the worker has given the job back */
 	kCancelled,
-	kExpired, /* the job waited, and its expires_at has passed */
+	kExpired, /* a waiting job has expired (expires_in) */
 	kChanged, /* a transaction has changed or removed a waiting job */
 };
 

@@ -17,7 +17,7 @@ namespace pgq {
 enum class ExitState : uint8
 {
 	kStarted, /* registered; the process has reported nothing yet */
-	kRunning, /* the scheduler finds out whether the database needs one */
+	kRunning, /* the scheduler finds out whether the database needs a scheduler */
 	kServing,
 	/* The scheduler has ended, with one of these states: */
 	kAbsent, /* the extension is not installed in the database */

@@ -138,7 +138,7 @@ public:
 	}
 	void unpark_due(int64 monotonic) { ready_ += pgq::unpark_due(queue_, monotonic); }
 
-	/* Note that direct changes may have made this many jobs ready. */
+	/* Note that `jobs` jobs may have become ready by changes other than those of this class. */
 	void may_be_ready(int jobs) { ready_ += jobs; }
 
 	/*

@@ -64,7 +64,8 @@ struct LeaseTimes
 	 */
 	int64 waited;
 	/*
-	 * The job was handed out after the last start of the server, so its run time can be measured.
+	 * true: the job was handed out after the last start of the server, so its run time can be
+	 * measured.
 	 */
 	bool ran;
 

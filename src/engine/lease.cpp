@@ -161,7 +161,7 @@ set_prepared(Lease *lease, const Prepared &will)
 	lease->prepared = will;
 }
 
-/* Remove the lease from the lists and counters of its present state. The caller then sets the new state. */
+/* Remove the lease from the lists and numbers of its present state. The caller then sets the new state. */
 static void
 leave_state(Lease *lease)
 {
@@ -323,7 +323,7 @@ bool
 end_lease(Lease *lease, bool gone)
 {
 	Queue *queue = lease->queue;
-	/* Let the next lease of the job have a greater token than this lease. */
+	/* If the job goes on, let its next lease have a greater token than this lease. */
 	if (!gone && was_handed_out(lease))
 		pass_prefix(prefix_of(token_of(lease)));
 	if (was_handed_out(lease))

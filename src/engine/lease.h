@@ -137,8 +137,8 @@ void pin_lease(Lease *lease);
 void unpin_lease(Lease *lease);
 
 /*
- * Note that an open transaction asserts the lease or, with `ends`, will end the lease at commit;
- * this pins the lease. Only one transaction at a time can use a lease, possibly several times.
+ * Note that an open transaction asserts the lease or, with `ends`, will end the lease at commit.
+ * The use pins the lease. Only one transaction at a time can use a lease, possibly several times.
  * stop_using() takes back one use, which was undone or is over. ended: the value of `ends` with
  * which this use began.
  */

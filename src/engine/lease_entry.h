@@ -222,8 +222,8 @@ struct alignas(kCacheLine) LeaseLists
 	int running;	   /* number of leases with a concurrency slot */
 	int claiming;	   /* number of leases with a slot that are not handed out yet */
 	/*
-	 * Some leases may not be counted in their group yet. Until all leases are counted, no job is
-	 * claimed.
+	 * true: some leases may not be counted in their group yet. Until all leases are counted, no job
+	 * is claimed.
 	 */
 	bool uncounted;
 	/*

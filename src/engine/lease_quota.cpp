@@ -44,7 +44,7 @@ max_aside()
 	return Max(8, max_leases / 4);
 }
 
-/* Raise a counter by one, unless it has reached its bound. Return whether it was raised. */
+/* Raise a number by one, unless it has reached its bound. Return whether it was raised. */
 static bool
 raise_below(pg_atomic_uint32 *counter, int bound)
 {

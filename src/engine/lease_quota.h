@@ -28,8 +28,8 @@
  * share, and to their database only if the reserve is used up. So a rotation that moves many rows
  * at once does not take leases from claims.
  *
- * All counters are atomics, since each queue of a database has its own lock. A counter is compared
- * with its bound and raised in one step (compare and exchange). If the counter were raised first
+ * All numbers are atomics, since each queue of a database has its own lock. A number is compared
+ * with its bound and raised in one step (compare and exchange). If the number were raised first
  * and taken back when above the bound, another process could be refused wrongly in between.
  */
 #pragma once

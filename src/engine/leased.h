@@ -20,7 +20,7 @@ is_unheld(const Lease *lease)
 	return lease->doomed || lease->rows_gone.here > 0;
 }
 
-/* Make the lease CLAIMED, and add it to the counters. */
+/* Make the lease CLAIMED, and count it in the numbers of the queue's leases. */
 void begin_claimed(Lease *lease);
 
 /*

@@ -33,12 +33,12 @@ struct QueueIdentity
 	Relaxed<Database *> database;
 	Relaxed<uint32> database_generation;
 	Relaxed<int32> queue_id;
-	char name[kQueueNameMax + 1]; /* to read it without a lock, call read_name() */
+	char name[kQueueNameMax + 1]; /* to read the name without a lock, call read_name() */
 	/* raised before and after each change of the name: odd during a change */
 	pg_atomic_uint32 namings;
 };
 
-/* What each call reads, and calls seldom write. */
+/* The part that each call reads, and that is seldom written. */
 struct QueueSetup
 {
 	LWLock *lock; /* set when shared memory is created */
@@ -84,8 +84,8 @@ struct QueueService
 };
 
 /*
- * A slot. The first two parts are in other cache lines than the parts behind them, which each claim
- * writes.
+ * A slot. Each claim writes the fields from LeaseLists on. So they are in other cache lines than
+ * the first two parts, which each call reads.
  */
 struct Queue : QueueIdentity, QueueSetup, LeaseLists, WaitingLine, Gate, QueueService, QueueStory
 {

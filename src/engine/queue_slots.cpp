@@ -162,7 +162,7 @@ free_queue_slot(int32 queue_id)
 	return find_from_home(queue_id, [](Queue *queue) { return queue->state == SlotState::kFree; });
 }
 
-/* Caller holds the registry lock. */
+/* Return the number of slots in use. The caller holds the registry lock. */
 static int
 queue_slots_in_use()
 {

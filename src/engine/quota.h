@@ -1,12 +1,12 @@
 /*
  * Quota: how many entries one database may use in a table that all databases share. The limit is
  * the setting of the table. The own part of each database, which no other database can use, is a
- * quarter of the setting, divided by max_databases. The rest of the setting is the common part: so
- * many entries all databases together may use beyond their own parts. So the table has entries for
- * max_databases own parts and for one common part.
+ * quarter of the setting, divided by max_databases. The rest of the setting is the common part: the
+ * number of entries that all databases together may use beyond their own parts. So the table has
+ * entries for max_databases own parts and for one common part.
  *
- * lease_quota.h does the same for leases, with atomics. The counters of this file are protected by the
- * lock of the table.
+ * lease_quota.h does the same for leases, with atomics. The numbers in this file are protected by
+ * the lock of the table.
  */
 #pragma once
 

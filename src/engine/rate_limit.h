@@ -75,7 +75,10 @@ init_rate(Queue *queue)
 	queue->unknown_until = limited ? queue->rate.all_forgotten(since) : 0;
 }
 
-/* Note that the queue was just created, so that none of its jobs has started. */
+/*
+ * Note that the queue was just created: none of its jobs has started, so no earlier start has to be
+ * assumed.
+ */
 inline void
 no_starts(Queue *queue)
 {

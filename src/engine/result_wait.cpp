@@ -85,7 +85,7 @@ end_result_wait(int32 *queue_id)
 	JobEnd end;
 	ResultWait *wait = mine();
 	*queue_id = 0;
-	/* The abort of a subtransaction during the wait has ended the wait. */
+	/* If a subtransaction was aborted during the wait, the abort has ended the wait. */
 	if (!waiting_for_result)
 		return JobEnd::kUnknown;
 	with_lwlock(shared->results_lock, LW_EXCLUSIVE, [&] {

@@ -84,7 +84,8 @@ copy_starts_of_groups(StartsCopier &copier, Queue *queue, int64 monotonic)
 	groups.rates().pass(monotonic);
 	copier.begin(StartsOf::kOthers, queue->options.rate_period);
 	groups.rates().for_each_other_part(add);
-	copier.add_claiming(queue->claiming); /* some may be jobs of groups without an entry */
+	/* jobs that claims have not handed out yet; some may be jobs of groups without an entry */
+	copier.add_claiming(queue->claiming);
 	groups.for_each([&](Group *group) {
 		copier.begin_group(group->id);
 		groups.rates().starts_of(group).for_each_part(monotonic, add);

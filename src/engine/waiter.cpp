@@ -243,10 +243,11 @@ leave_lines(const Queue *served)
 			bool watched = current && queue->watcher == my_procno();
 			bool owes = leave_line(waiter);
 			/*
-			 * Pass a wake-up on. A process that was woken and has taken no job of the queue must
-			 * wake the next waiter. A process that has taken a job may have been woken for another
-			 * job, or may have joined the line again without looking; such a process wakes the next
-			 * waiter only if jobs are left.
+			 * In two cases, wake the next waiter whether or not jobs are left. If this process was
+			 * the watcher, another waiter has to become the watcher. If this process was woken, has
+			 * taken no job of this queue, and will not look for one now, the job that it was woken
+			 * for may be left. In all other cases, pass_on() wakes the next waiter only if jobs are
+			 * left.
 			 */
 			if (!current)
 				return;

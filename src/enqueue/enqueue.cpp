@@ -26,8 +26,8 @@ queue_for_enqueue(const char *name, Permission permission)
 			continue;
 		}
 		/*
-		 * Locking the segment processes invalidations: the queue may have been dropped, or a
-		 * subscription created.
+		 * Locking the segment processes invalidations. So check now whether the queue was dropped,
+		 * or a subscription was created.
 		 */
 		LockRelationOid(look_at_tables().current(kJobRing).heap, RowExclusiveLock);
 		refuse_if_subscribed();
@@ -39,10 +39,10 @@ queue_for_enqueue(const char *name, Permission permission)
 
 /*
  * Protect new jobs from late acks with old leases. A standby that is promoted without the newest
- * jobs assigns their ids again, so a lease from before the promotion may name a new job. A late ack
- * is refused if the job was enqueued after the lease was given. That comparison fails if the clock
- * is behind the times in the tokens, as in the first minute after a start; then the fence in the
- * row refuses the late ack.
+ * jobs assigns their ids again, so a lease from before the promotion may name a new job. Usually
+ * the times show this: the job was enqueued after the lease was given, so the late ack is refused.
+ * But the clock can be behind the times in the tokens, for example in the first minute after a
+ * start. Then a fence in the new row refuses the late ack.
  */
 static void
 fence_new_jobs(NewJob *jobs, int n)

@@ -27,7 +27,7 @@ struct HeldLease
 {
 	Lease *lease;
 	bool fresh;	   /* this call has made this transaction a holder */
-	bool fleeting; /* `fresh`, and to be given back early (steps/README.md) */
+	bool fleeting; /* fresh, and the lease is to be given back early (steps/README.md) */
 	bool purged;   /* a purge or drop may be deleting rows of the queue */
 	bool foreign;  /* the lease is of another queue, from which SQL has moved the job */
 };
@@ -75,8 +75,8 @@ is_leased(int64 job_id)
 }
 
 /*
- * Return whether `user` has the lease to change or end a job whose row this transaction has locked.
- * If so, `user` waits, or will wait, for that row lock.
+ * Set by_row, and return it: whether the transaction `user` has taken the lease to change or end a job whose row this
+ * transaction has locked. If so, `user` waits, or will wait, for that row lock.
  */
 static bool
 is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)
@@ -291,7 +291,7 @@ take_hold(OwnerSearch *search, const Hint &hint, HeldLease *grip)
 
 /* ---- rows ---- */
 
-/* Lock the row of a held job, if the hold is not enough: a purge may have missed the hold, or the hold is fleeting. */
+/* If the hold is not enough, lock the row of the held job, too: a purge may have missed the hold, or the hold is fleeting. */
 static LookResult
 lock_row_now(OwnerSearch *search, const KeyedJob &job)
 {
@@ -362,7 +362,7 @@ meet_live(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 }
 
 /*
- * Return whether this transaction has already locked the row and does not want to change the job.
+ * Return whether this transaction has locked the row of a job that has not expired, and will hold the job without a change.
  * Then the row lock keeps the job from claims, even while another transaction changes the row.
  */
 static bool
@@ -395,14 +395,14 @@ meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 		return meet_kept(search, job->job_id());
 	if (job->state == KeyedJob::kLive)
 		return meet_live(segments, search, job);
-	/* If another session is writing the row, a worker has the job or has lost it: is_undecided() waits in all other cases. */
+	/* is_undecided() has waited for all writers except the job's worker. So a writer in another session is the worker. */
 	return job->state != KeyedJob::kOurs || is_leased(job->job_id()) ? LookResult::kLeased
 																	 : LookResult::kHeld;
 }
 
 /*
- * Return whether the row of any of the jobs is being written by an open transaction, except the
- * transaction of the job's worker. If so, the search waits for that transaction.
+ * Return whether another open transaction is writing the row of one of the jobs. If so, the search waits for that
+ * transaction. Leaves out jobs in work, and jobs for which is_kept() is true.
  */
 static bool
 is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)

@@ -40,7 +40,8 @@ struct OwnerSearch
 	/* this transaction has locked the owner's row, and another transaction has the owner's lease */
 	bool by_row;
 	/*
-	 * After kNotYet: the transaction to wait for. If both are invalid, search again after a moment.
+	 * After kNotYet: `xid` or `vxid` is the transaction to wait for. If both are invalid, search
+	 * again after a moment.
 	 */
 	TransactionId xid;
 	VirtualTransactionId vxid;

@@ -53,7 +53,7 @@ no_execute(const char *role, const char *function, const char *quoted)
 {
 	return with_hint(fault(ERRCODE_INSUFFICIENT_PRIVILEGE, nullptr,
 						   "permission denied for function %s: role \"%s\"", function, role),
-					 "GRANT EXECUTE ON FUNCTION %s TO %s.", quoted, quote_identifier(role));
+					 "Run GRANT EXECUTE ON FUNCTION %s TO %s.", quoted, quote_identifier(role));
 }
 
 void
@@ -199,12 +199,12 @@ fault_of_role(const HandlerRow &row)
 	if (!can_login)
 		return with_hint(fault(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, nullptr,
 							   "role \"%s\" may not log in", role),
-						 "Workers log in as this role: ALTER ROLE %s LOGIN.",
+						 "Workers log in as this role. Run ALTER ROLE %s LOGIN.",
 						 quote_identifier(role));
 	if (!has_connect(row.run_as))
 		return with_hint(fault(ERRCODE_INSUFFICIENT_PRIVILEGE, nullptr,
 							   "role \"%s\" may not connect to this database", role),
-						 "GRANT CONNECT ON DATABASE %s TO %s.",
+						 "Run GRANT CONNECT ON DATABASE %s TO %s.",
 						 quote_identifier(get_database_name(MyDatabaseId)), quote_identifier(role));
 	if (superuser_arg(row.run_as) && !(superuser_handlers && row.superuser))
 		return fault(ERRCODE_INSUFFICIENT_PRIVILEGE,

@@ -16,8 +16,8 @@ namespace pgq {
 
 /*
  * Close the segments. If the call has changed or ended the job, keep the locks of the segments
- * until the transaction ends, even if no row was written (as for a retry of a job that is due
- * already).
+ * until the transaction ends. This also holds for a call that has written no row, such as a retry
+ * of a job that is due already.
  */
 static void
 close_after(SegmentSet &segments, bool done)
@@ -136,8 +136,8 @@ cancel_job(int64 job_id)
 	bool gone = false;
 	refuse_if_subscribed();
 	/*
-	 * If neither a job nor a dead letter is found, look once more: the job may have become a dead
-	 * letter, or the dead letter a job, between the two searches.
+	 * If the first search finds neither a job nor a dead letter, search once more: between its two
+	 * steps, the job may have become a dead letter, or the dead letter a job.
 	 */
 	for (int looks = 0; state == JobState::kNone && looks < 2;)
 	{

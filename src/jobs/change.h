@@ -28,14 +28,14 @@ JobState cancel_job(int64 job_id);
 /*
  * Change a waiting job. to: the queue to which the job moves, locked for writing, or NULL. If the
  * change concerns data that a worker sees (payload, headers, queue), late acks of earlier workers
- * are refused. Returns false if there is no such job or it is leased.
+ * are refused. Returns false if there is no such job, or if the job is leased.
  */
 bool update_job(int64 job_id, JobChange change, const QueueRef *to);
 
 /*
  * Make a waiting job due after `delay` (interval), or turn a dead letter back into a job, with
  * attempts counted from 0. Raises PQ002 if the queue of the dead letter is full. Returns false if
- * there is no such job or it is leased.
+ * there is no such job, or if the job is leased.
  */
 bool retry_job(int64 job_id, Datum delay);
 

@@ -65,7 +65,10 @@ find_ended_jobs(int64 *last, int64 (&jobs)[kCheckpointsAtOnce])
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(*last), false},
 									 {INT4OID, Int32GetDatum(kCheckpointsAtOnce), false}};
 	spi_begin();
-	/* Both tables are read with one snapshot. So a job that dies, or is retried, is in one of them. */
+	/*
+	 * The statement reads jobs and dead letters with one snapshot. So a job that becomes a dead
+	 * letter, or a dead letter that becomes a job, is found in one of the two tables.
+	 */
 	auto n = static_cast<int>(spi_execute(
 		"WITH looked AS (SELECT job_id, kept_at FROM pgq_ext.job_checkpoint WHERE job_id > $1 "
 		"ORDER BY job_id LIMIT $2), "

@@ -23,7 +23,10 @@ namespace pgq {
  */
 bool keep_checkpoint(int64 job_id, int64 token, Datum step, Datum *value, bool *is_null);
 
-/* How many rows a step of the sweep reads: at least as many as one job can have. */
+/*
+ * The number of rows that a step of the sweep reads: at least the greatest number of checkpoints of
+ * one job.
+ */
 inline constexpr int kCheckpointsAtOnce = 1000;
 
 /*

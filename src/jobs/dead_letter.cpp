@@ -96,10 +96,10 @@ find_permitted(int64 job_id, Permission permission, DeadLetter *letter)
 }
 
 /*
- * Run a statement that changes records as the owner. Returns the number of its rows. First wait for
- * a move of records by the scheduler (ring/records.cpp), and let none begin before the statement
- * has ended: a statement that finds a row which is being moved raises 40001. Once changed, the rows
- * are locked by this transaction, and moves skip them.
+ * Run a statement that changes records, as the owner. Returns the number of its rows. A statement
+ * that finds a row which is being moved raises 40001. So first wait until no scheduler moves
+ * records (ring/records.cpp), and keep moves from beginning until the statement has ended.
+ * Afterwards the changed rows are locked by this transaction, and moves skip them.
  */
 template <size_t n>
 static uint64

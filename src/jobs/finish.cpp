@@ -126,7 +126,7 @@ lock_queue_of(int64 job_id)
 		(void) lock_queue(queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 }
 
-/* Return whether the row exists. Waits for a transaction that is deleting it. */
+/* Return whether the row exists. Waits for a transaction that is deleting the row. */
 static bool
 has_row(int64 job_id, const Place &place)
 {

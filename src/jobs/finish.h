@@ -28,8 +28,8 @@ struct Ack
 void take_in_hand(Ack *ack);
 
 /*
- * Pin the leases of these jobs, in the order given. Then lock the segments that, according to the
- * leases, contain the rows, in the order that avoids deadlocks. The leases come first, so that none
+ * Pin the leases of these jobs, in the order given. Then lock the segments in which the rows are,
+ * according to the leases, in the order that avoids deadlocks. The leases come first, so that none
  * expires during the wait for a lock. Returns n Acks for ack_job().
  */
 Ack *take_all_in_hand(SegmentSet &segments, const Datum *job_ids, const Datum *tokens, int n);

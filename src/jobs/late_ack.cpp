@@ -22,8 +22,8 @@ is_honoured(const JobRow &row, int64 token)
 	if (time_of_prefix(prefix_of(token)) < DatumGetTimestampTz(row.value(kJobEnqueuedAt)))
 		return false;
 	/*
-	 * If the job has a unique key, an enqueue with this key may have changed it since the lease was
-	 * given.
+	 * If the job has a unique key, an enqueue with this key may have changed the job since the
+	 * lease was given.
 	 */
 	if (!row.is_null(kJobUniqueKey))
 		return false;

@@ -185,9 +185,9 @@ nap_of_waiter(Look found, int64 end)
 }
 
 /*
- * Return whether the transaction of that xid has not ended. The lock of a subtransaction's own xid
- * is released early, at RELEASE SAVEPOINT, so look at the topmost transaction. The parent of an xid
- * before TransactionXmin is not known any more.
+ * Return whether the xid is that of another transaction that has not ended. The lock of a
+ * subtransaction's own xid is released early, at RELEASE SAVEPOINT, so look at the topmost
+ * transaction. The parent of an xid before TransactionXmin is not known any more.
  */
 static bool
 is_ending(TransactionId xid)

@@ -35,14 +35,19 @@ prepared_transactions(TransactionId *xids)
 complain_full()
 {
 	bool undecided = is_attached(MyDatabaseId);
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-		 errmsg("pgq_ext is in use in too many databases"),
-		 undecided ? errdetail("The memory of the extension in this database is kept until the "
-							   "transaction that drops or creates the extension has ended.")
-				   : 0,
-		 errhint("Raise pgq_ext.max_databases (now %d) and restart the server.", max_databases)));
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("pgq_ext is in use in too many databases"),
+			 undecided
+				 ? errdetail("This database already takes one of the places, because a transaction "
+							 "that drops or creates the extension here is still open.")
+				 : 0,
+			 undecided
+				 ? errhint("End that transaction, or raise pgq_ext.max_databases (now %d) and "
+						   "restart the server.",
+						   max_databases)
+				 : errhint("Raise pgq_ext.max_databases (now %d) and restart the server.",
+						   max_databases)));
 }
 
 /*

@@ -255,7 +255,9 @@ with_segments(Read read)
 	const Tables &t = segments.open_all();
 	for (const Segment &segment : t.segments(kDeadRing))
 		LockRelationOid(segment.heap, AccessShareLock);
-	/* Read the indexes after the segments are locked: from then on they cannot change. */
+	/*
+	 * Read the list of indexes after the segments are locked: from then on the list cannot change.
+	 */
 	read(segments, look_at_tables());
 	for (const Segment &segment : t.segments(kDeadRing))
 		UnlockRelationOid(segment.heap, AccessShareLock);

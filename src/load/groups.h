@@ -15,8 +15,9 @@ class QueueHold;
 
 /*
  * visit_groups() visits the first markers. step_of_lap() reads the next groups of the lap. wait: if
- * another process holds the lock that is needed, wait for that process. Each takes a set of segments
- * that are all closed; after kDone they are open, so that the caller can go on to read.
+ * another process holds the lock that is needed, wait for that process. Both functions take a set
+ * of segments that are all closed; after kDone the segments are open, so that the caller can go on
+ * to read.
  */
 RefillResult visit_groups(const QueueRef &ref, bool wait, SegmentSet &segments);
 RefillResult step_of_lap(const QueueRef &ref, bool wait, SegmentSet &segments);
@@ -26,7 +27,10 @@ inline constexpr int kJobsOfGroupMax = 32;
 /* Number of rows that are read beyond the wanted ones, since some rows may have leases. */
 inline constexpr int kBeyond = 2;
 
-/* The rows of a group that were read, in key order. With fifo: only the head, if there is one. */
+/*
+ * The rows of a group that were read, in key order. With fifo: the head alone, or no row if the
+ * group has no head.
+ */
 struct GroupRows
 {
 	Hint *rows;

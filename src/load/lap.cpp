@@ -68,9 +68,9 @@ read_first(Step &step)
 }
 
 /*
- * Return the highest priority of a due row without a lease, but at most the lap's priority; Lap::kNone:
- * there is no due row. If the first rows all have leases, the result may be too high. Called under the
- * queue's lock.
+ * Return the highest priority of a due row without a lease, but at most the lap's priority. Returns
+ * Lap::kNone if no row is due. If all rows of step.first have leases, the result may be too high.
+ * Called under the queue's lock.
  */
 static int64
 highest_priority(QueueHold &hold, const Step &step)
@@ -123,7 +123,10 @@ publish_step(Step &step)
 				break;
 			int64 group = step.run.groups[i].group;
 			GroupRows &rows = step.of[i];
-			/* Of a group without room, the first row is needed: its key becomes the group's cursor. */
+			/*
+			 * If the group has no room, pick its first row all the same: the key of this row
+			 * becomes the group's cursor.
+			 */
 			int wanted = Min(step.lap.room, schedule.groups().room(group));
 			int n = pick_free_rows(hold, &rows, Min(Max(wanted, 1), kJobsOfGroupMax));
 			valid = schedule.take_group(step.lap, group, rows.rows, n, rows.next);

@@ -171,8 +171,8 @@ look_at_memory(const QueueRef &ref, TimestampTz now)
 }
 
 /*
- * Return whether the job of the hint is ready: its row is at the hint's place with the same key,
- * and no worker has the job.
+ * Return whether the job of the hint is ready: the snapshot sees its row at the hint's place, with
+ * the same key and in the same queue, and no worker has the job.
  */
 static bool
 is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot snapshot)
@@ -191,8 +191,8 @@ is_ready(const QueueRef &ref, SegmentSet &segments, const Hint &hint, Snapshot s
 
 /*
  * Check whether the jobs that memory knows are still ready. Returns the priority below which there
- * may be an older job that memory does not know; INT32_MIN if there can be none. *run_at: set to
- * the run_at of the oldest job found; unchanged if none is found.
+ * may be an older job that memory does not know; INT32_MIN if memory knows all of them. *run_at:
+ * set to the run_at of the oldest job found; unchanged if none is found.
  */
 static int64
 find_in_memory(const QueueRef &ref, SegmentSet &segments, const KnownReady &ready,
@@ -238,7 +238,8 @@ read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 	*oldest = {};
 	uint32 serial = 0;
 	bool keep = false;
-	bool later = false; /* due jobs may have a run_at in the future: the clock was set back */
+	/* the clock was set back, so memory may have ready jobs whose run_at is in the future */
+	bool later = false;
 	TimestampTz due = now;
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		let_time_pass(hold, now);
@@ -259,8 +260,10 @@ read_oldest(const QueueRef &ref, int64 below, TimestampTz now, Oldest *oldest)
 	UnregisterSnapshot(oldest->snapshot);
 	segments.close();
 	/*
-	 * Do not keep the result if there may be a due job with a run_at in the future: this search has
-	 * not seen such a job, which may become the oldest one.
+	 * After the clock was set back, a job may be ready although its run_at is in the future: its
+	 * time had come before. This search does not see such a job. So if the search has found no job
+	 * and there may be such a job (`later`), keep nothing. If the search has found a job, keep it:
+	 * its run_at is earlier.
 	 */
 	if (keep && !oldest->too_many && (oldest->any || !later))
 		(void) change_queue(ref, [&](QueueHold &hold) {

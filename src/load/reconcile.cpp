@@ -12,8 +12,8 @@ namespace pgq {
 
 /*
  * Return whether a lease or the schedule knows the job, or whether the queue is going to read the
- * job's row again (recheck_at). look_at_all: also look at every hint, and accept another hint of
- * the job that goes out no later than this one. The caller holds the queue's lock.
+ * job's row again (recheck_at). look_at_all: also search all hints, and return true if a hint of
+ * the job goes out no later than `hint`. The caller holds the queue's lock.
  */
 static bool
 is_known_job(const Queue *queue, const Hint &hint, bool look_at_all)
@@ -87,8 +87,8 @@ struct Unknown
 /*
  * The first rows of the groups that have unknown rows. The first row of each group is read once.
  *
- * Also a row whose job has expired counts: memory may have only its hint, and finds the next row
- * when a claim meets the hint, or when the scheduler ends the job.
+ * A row whose job has expired can be a first row, too. Memory may have only the hint of that row,
+ * and finds the next row when a claim meets the hint, or when the scheduler ends the job.
  */
 class FirstRows
 {
@@ -138,7 +138,10 @@ private:
 
 } // namespace
 
-/* Return whether memory needs only the head of the row's group: the queue has the option fifo. */
+/*
+ * Return whether the row belongs to a group of a queue with fifo. Of such a group, memory needs
+ * only the head.
+ */
 static bool
 needs_only_head(const QueueRef &ref, const Hint &hint)
 {
@@ -354,7 +357,7 @@ file_if_forgotten(const Suspect &suspect, bool many)
 		if (!forgotten)
 			return;
 		hold->counters.repaired++;
-		/* A transaction that did not file the row did not count the row either. */
+		/* The transaction that has forgotten to file the row has not counted the row either. */
 		forget_count(hold->count);
 		hold.file(suspect.hint);
 		if (many)

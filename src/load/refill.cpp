@@ -84,9 +84,9 @@ enum class Need : uint8
 
 } // namespace
 /*
- * Return whether a refill is wanted and not under way yet. With `begin`, also begin the refill
- * under the same hold of the queue's lock; the caller must then have the heavyweight lock of the
- * refill.
+ * Find out whether a refill is wanted (kRefill), or is under way already (kElsewhere). With
+ * `begin`, also begin a wanted refill under the same hold of the queue's lock; the caller must then
+ * have the heavyweight lock of the refill.
  */
 template <typename Kind>
 static Need
@@ -187,9 +187,10 @@ publish_some(Round<Kind> &round)
 
 /*
  * Return whether the segments are known, with all their indexes. A database with a queue always has
- * segments. But a restore creates their indexes last, and after the first pgq_create_queue the list
- * of segments can be outdated: the commit callbacks of a transaction run before the server sends the
- * invalidations of that transaction. So an empty list is read again.
+ * segments. But a restore creates their indexes last. And after the first pgq_create_queue the list
+ * of segments can be outdated: the commit callbacks of a transaction run before the server sends
+ * the invalidations of that transaction. So if something is missing, process invalidations and look
+ * again.
  */
 bool
 segments_known(SegmentSet *opened)

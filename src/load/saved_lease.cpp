@@ -66,8 +66,8 @@ follow_prepared(SavedLease *lease, const TransactionId *prepared, int n)
 }
 
 /*
- * Return whether the row of the lease's job exists and shows no end of this lease or of a later
- * lease. Sets the lease's hint and enqueued_at from the row.
+ * Return whether the row of the lease's job exists and does not show that this lease or a later one
+ * has ended. Sets the lease's hint and enqueued_at from the row.
  */
 static bool
 has_its_row(SegmentSet &segments, SavedLease *lease)

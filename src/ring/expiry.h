@@ -1,6 +1,7 @@
 /*
- * Finding records that are past their time: their queue keeps them no longer. Used for rings whose
- * segments are truncated when the records in them are past their time (is_truncated_by_time()).
+ * Finding records that are past their time: their queue does not keep them any longer. Used for
+ * rings whose segments are truncated when all their records are past their time
+ * (is_truncated_by_time()).
  */
 #pragma once
 

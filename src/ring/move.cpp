@@ -39,7 +39,7 @@ collect_live(Relation rel, int segment, Position *next, Candidate *candidates, i
 		visit_page(rel, buffer, next->offset, [&](HeapTuple tuple) {
 			if (visibility_of(tuple, buffer) != Visibility::kLive)
 				return true;
-			/* If the batch is full, this row is the first of the next batch. */
+			/* If the batch is full, leave this row to the next batch. */
 			full = n == most || bytes > kManyBytes;
 			if (full)
 			{
@@ -71,8 +71,8 @@ move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)
 	VirtualTransactionId other;
 	Hint hint = candidate.hint;
 	/*
-	 * A queue without a slot has no leases, so its row is not moved. The row will be read when the
-	 * queue gets a slot.
+	 * A queue without a slot has no leases, so its row stays where it is. The row will be read when
+	 * the queue gets a slot.
 	 */
 	if (!find_attached_queue(look_at_tables().database, candidate.queue_id, &ref))
 		return false;

@@ -149,7 +149,9 @@ is_worn(const SegmentPass &pass)
 
 /*
  * Return whether the current segment should be closed before it is full, because it has many dead
- * rows and may not become full for a long time.
+ * rows and few live rows, and may not become full for a long time. Each call reads a few further
+ * pages of the segment; the call that ends the pass decides. At least half of the ring must be
+ * bare. A ring that is truncated by time is left to is_over().
  */
 static bool
 is_current_worn(Rotation *rotation, const RingView &ring)
@@ -210,8 +212,8 @@ watch_closed(Rotation *rotation, Database *database, const RingView &ring, int64
 			if (ring.bare[number])
 				clear_statistics(segment);
 			/*
-			 * If this is the segment of survivors, it has become bare or the current segment: from
-			 * now on the ring has no segment of survivors.
+			 * If the segment of survivors has become bare or the current segment, the ring has no
+			 * segment of survivors from now on.
 			 */
 			if (number == ring.survivors)
 				pg_atomic_write_u32(&database->rings[ring.name].survivors, kNoSegment);
@@ -331,8 +333,8 @@ try_truncate(Rotation *rotation, SegmentStatus *notes, const Segment &segment, S
 		pg_atomic_write_u64(&notes->empty_since, latest_beginning());
 		watch->changed_at = changed_at;
 		/*
-		 * Nearly always some session is in the middle of a statement and has a snapshot, so look
-		 * again soon.
+		 * Look again soon: nearly always some session is in the middle of a statement, and its
+		 * snapshot is older than this moment.
 		 */
 		watch->due = monotonic_now() + kRingSoon;
 	}
@@ -390,8 +392,8 @@ take_step(Rotation *rotation, Database *database, int number)
 		}
 	});
 	/*
-	 * After a step that only reads, keep the noted error: it came from an earlier step, which
-	 * changes the segment.
+	 * A step that only reads does not clear the noted error: an earlier step, which changes the
+	 * segment, has noted it.
 	 */
 	if (!reading && !watch->failed)
 		note_error(database, number, "");

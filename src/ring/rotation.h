@@ -56,7 +56,7 @@ struct Rotation
 bool begin_look(Rotation *rotation, int64 now, TimestampTz clock);
 void look_at_rings(Rotation *rotation, Database *database, int64 now);
 
-/* Return the segment whose step is due, or -1. */
+/* Return the number of the segment whose step is to be taken now, or -1. */
 int segment_in_turn(const Rotation &rotation, int64 now);
 
 /*

@@ -8,8 +8,9 @@ namespace pgq {
 static constinit ProcessUtility_hook_type next_process_utility = nullptr;
 
 /*
- * Return whether the segment has its indexes. A segment without indexes is not protected:
- * pg_restore --clean drops the indexes first, and an administrator may do the same.
+ * Return whether the segment has its indexes by id and by order, as far as its ring has them. A
+ * segment without these indexes is not protected: pg_restore --clean drops the indexes first, and
+ * an administrator may do the same.
  */
 static bool
 has_indexes(const RingSpec &ring, Oid relid, Oid schema)

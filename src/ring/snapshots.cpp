@@ -45,9 +45,11 @@ has_exported_snapshot(int pid)
 
 /*
  * Return whether the session may be a dump that is about to read the segment. A dump takes its
- * snapshot before it locks the tables. Until then a dump is recognized by its application name, by
- * the lock for which it waits, by its last statement, or because its transaction is young. A
- * transaction of unknown age counts as young.
+ * snapshot before it locks the tables. A session with the application name pg_dump always counts as
+ * a dump. Another session counts only if its transaction began at or before empty_since, or at an
+ * unknown time. In addition, one of these must be true: the setting rotation_waits_for_snapshots is
+ * on; the session waits for a lock; its last statement is LOCK TABLE; its transaction is younger
+ * than ten seconds, or of unknown age; it has exported a snapshot.
  */
 static bool
 may_be_a_dump(const PgBackendStatus &session, TimestampTz empty_since)
@@ -77,7 +79,7 @@ next_snapshot_holder(TimestampTz empty_since, int *next, SnapshotHolder *holder)
 {
 	if (*next == 1)
 		/*
-		 * Read the present activity of all sessions: within a transaction the server caches the
+		 * Forget the cached activity of the sessions: within a transaction, the server returns the
 		 * activity that was read first.
 		 */
 		pgstat_clear_backend_activity_snapshot();

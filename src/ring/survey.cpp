@@ -36,7 +36,8 @@ version_bytes(HeapTuple tuple, TupleDesc desc)
 
 /*
  * Return whether the version counts as live, so that it must be moved or kept. A version that
- * another transaction is changing or has locked counts as live.
+ * another transaction is changing or has locked counts as live. With `expiry`, a row past its time
+ * does not count, and `pass` notes how long the other rows have been kept, and must still be kept.
  */
 static bool
 is_kept(const Expiry *expiry, HeapTuple tuple, Buffer buffer, TupleDesc desc, SegmentPass *pass)

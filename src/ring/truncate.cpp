@@ -39,8 +39,8 @@ inspect_segment(const Segment &segment, const Expiry *expiry, XLogRecPtr *change
 				TransactionId *newest)
 {
 	/*
-	 * While this lock is held, no other transaction has uncommitted rows in the segment. The commit
-	 * callbacks of all transactions that have committed rows there have run.
+	 * While this lock is held, no other transaction has uncommitted rows in the segment, and all
+	 * transactions that have committed rows in the segment have run their commit callbacks.
 	 */
 	if (!ConditionalLockRelationOid(segment.heap, ShareLock))
 		return Remains::kUnknown;

@@ -6,7 +6,7 @@
 
 namespace pgq {
 
-/* Return whether the row is visible, and its job has not expired by then. */
+/* Return whether the row is visible, and its job has not expired at the time `then`. */
 static bool
 is_first(const IndexLookup &lookup, Snapshot snapshot, TimestampTz then)
 {

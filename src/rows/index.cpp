@@ -115,7 +115,7 @@ insert_as_owner(Relation rel, HeapTuple *tuples, int n, const Oid *skip, int n_s
 void
 insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n, bool wait)
 {
-	/* Read the indexes after the segment is locked: from then on they cannot change. */
+	/* Read the list of indexes after the segment is locked: from then on the list cannot change. */
 	Shape shape = shape_of(rel, segment_number);
 	auto every = [](HeapTuple) { return true; };
 	insert_entries(rel, shape.index[kById], tuples, n,
@@ -152,7 +152,7 @@ insert_summaries(Relation rel, HeapTuple tuple)
 void
 insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n)
 {
-	/* Read the indexes after the segment is locked: from then on they cannot change. */
+	/* Read the list of indexes after the segment is locked: from then on the list cannot change. */
 	Shape shape = shape_of(rel, segment_number);
 	auto every = [](HeapTuple) { return true; };
 	insert_entries(rel, shape.index[kById], tuples, n, UNIQUE_CHECK_YES, every);

@@ -40,7 +40,7 @@ number_job(NewJob *job)
  */
 void insert_jobs(NewJob *jobs, int n, Hint *hints);
 
-/* Best number of rows for one call of insert_jobs(): more rows at once are no faster. */
+/* Best number of rows for one call of insert_jobs(). Calls with more rows are no faster. */
 inline constexpr int kInsertBatch = 256;
 
 } // namespace pgq

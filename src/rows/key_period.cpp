@@ -64,7 +64,10 @@ with_periods(Visit visit)
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
 		IndexLookup lookup{};
-		/* Read the index after the table is locked: from then on it cannot change. */
+		/*
+		 * Read which index belongs to the table after the table is locked: from then on the index
+		 * cannot change.
+		 */
 		open_index_lookup(&lookup, rel, look_at_tables().unique_key_by_hash, 1);
 		visit(&lookup, RelationGetDescr(rel));
 		end_index_lookup(&lookup);

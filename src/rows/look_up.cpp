@@ -9,7 +9,7 @@ bool
 lock_version(SegmentSet &segments, const Place &place, int64 job_id, Buffer *buffer,
 			 HeapTupleData *tuple)
 {
-	/* A place without an offset is no place: the caller knows only the id of the job. */
+	/* A place with offset 0 is unknown: the caller knows only the id of the job. */
 	*buffer = place.offset < FirstOffsetNumber ? InvalidBuffer : segments.pin(place);
 	if (!BufferIsValid(*buffer))
 		return false;
@@ -92,7 +92,7 @@ look_up(SegmentSet &segments, int64 job_id, JobRow *row)
 {
 	const Tables &t = segments.open_all();
 	/*
-	 * The list of segments is incomplete, so the job may be in a missing segment: see
+	 * If the list of segments is incomplete, the job may be in a missing segment: see
 	 * segments_known() in load/refill.cpp.
 	 */
 	if (!t.has_segments)

@@ -1,8 +1,8 @@
 /*
  * Finding the row of a job. The place that memory has for the row may be outdated. So a look-up
  * locks the segment of that place, compares the block number with the size of the segment, and
- * checks the line pointer and the job's id under the lock of the buffer. If the place has no row of
- * the job, the look-up searches all segments by the job's id.
+ * checks the line pointer and the job's id under the lock of the buffer. If there is no row of the
+ * job at the place, the look-up searches all segments by the job's id.
  */
 #pragma once
 

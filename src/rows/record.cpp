@@ -44,8 +44,8 @@ Records::append(RingName ring, int16 segment)
 }
 
 /*
- * Write the records of one ring into its current segment. Another segment may become current before
- * the lock is taken; that does no harm (README.md of ring/).
+ * Write the records of one ring into its current segment. Before the lock is taken, another segment
+ * may become the current one; that does no harm (README.md of ring/).
  */
 void
 Records::write_list(RingName ring, const List &list)
@@ -90,8 +90,8 @@ void
 Records::write_if_many()
 {
 	/*
-	 * About a hundred jobs have this number of records, if each job has a record of its attempt and
-	 * one of its end. A batch of this size fills whole pages. A larger batch would only exceed the
+	 * The number of records of about a hundred jobs, each with a record of its attempt and a record
+	 * of its end. A batch of this size fills whole pages. A larger batch would only exceed the
 	 * CPU's cache.
 	 */
 	static constexpr int kMany = 200;

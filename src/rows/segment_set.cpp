@@ -87,7 +87,10 @@ Buffer
 SegmentSet::pin(const Place &place)
 {
 	Relation rel = open(place.segment);
-	/* Opening the segment may have shown that its index was dropped. */
+	/*
+	 * Locking the segment may have processed an invalidation, for example because its index was
+	 * dropped. So check the list of segments again.
+	 */
 	if (rel == nullptr || tables_->find(place.segment) == nullptr)
 		return InvalidBuffer;
 	BlockNumber &blocks = blocks_[place.segment];

@@ -54,7 +54,7 @@ is_keyed(HeapTuple tuple, TupleDesc desc, const UniqueKey &key)
 }
 
 /*
- * Set *job from a row version that has the key. Returns false if the version is dead; a version
+ * Fill *job from a row version that has the key. Returns false if the version is dead; a version
  * that this transaction has deleted or replaced counts as dead.
  */
 static bool

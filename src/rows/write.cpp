@@ -19,7 +19,7 @@ struct PinnedVersion
 	Relation rel;
 	Buffer buffer;
 	ItemPointerData tid;
-	bool ours; /* this transaction, possibly its running command, has written the version */
+	bool ours; /* true: this transaction has written the version, possibly in the running command */
 	SchedulingColumns standing;
 };
 
@@ -76,8 +76,8 @@ pin_version(SegmentSet &segments, Place *place, int64 job_id, PinnedVersion *ver
 
 namespace {
 /*
- * Passed by locate_job() as the argument `write`: it changes nothing, so that write_job() only
- * finds the version that a write would change.
+ * A `write` argument for locate_job() that changes nothing. With it, write_job() only finds the
+ * version that a write would change.
  */
 struct NoWrite
 {

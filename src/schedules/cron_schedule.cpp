@@ -86,11 +86,11 @@ require_enqueuer(Oid role, const char *name)
 				  arguments) > 0;
 	});
 	if (!may)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied for function pgq_enqueue"),
-				 errdetail("The schedule enqueues with the rights of role \"%s\".", name),
-				 errhint("GRANT EXECUTE ON FUNCTION pgq_enqueue TO %s.", quote_identifier(name))));
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						errmsg("permission denied for function pgq_enqueue"),
+						errdetail("The schedule enqueues with the rights of role \"%s\".", name),
+						errhint("Run GRANT EXECUTE ON FUNCTION pgq_enqueue TO %s.",
+								quote_identifier(name))));
 }
 
 /* ---- verbs ---- */

@@ -76,7 +76,7 @@ COMMENT ON COLUMN pgq_ext.queue.paused_at IS 'Time since when the queue is pause
 CREATE FUNCTION pgq_ext.queue_paused() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 BEGIN
-    -- What a dump, or a publisher, says of it stays.
+    -- Keep a time that the row already has: it may come from a dump, or from the publisher of a subscription.
     NEW.paused_at := CASE WHEN NEW.paused THEN COALESCE(NEW.paused_at, pg_catalog.clock_timestamp()) END;
     RETURN NEW;
 END $$;
@@ -100,7 +100,8 @@ CREATE TABLE pgq_ext.job (
     attempts     integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     segment      smallint NOT NULL DEFAULT 0,
     payload      jsonb NOT NULL,
-    -- Columns that most jobs leave NULL are at the end, where they take no space: see TupleFormer.
+    -- Columns that are NULL in most jobs are at the end: NULLs at the end of a row take no space (TupleFormer in
+    -- rows/tuple.h).
     max_attempts integer CHECK (max_attempts >= 1),
     expires_at   timestamptz,
     fence        bigint,

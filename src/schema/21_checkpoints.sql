@@ -4,7 +4,7 @@ CREATE TABLE pgq_ext.job_checkpoint (
     job_id  bigint NOT NULL,
     step    text COLLATE "C" NOT NULL,
     value   jsonb NOT NULL,
-    -- When this row was written to this table: by the worker, or by a restore.
+    -- Time at which this row was written to this table: by the worker, or by a restore.
     kept_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
     PRIMARY KEY (job_id, step)
 );
@@ -16,7 +16,8 @@ COMMENT ON COLUMN pgq_ext.job_checkpoint.kept_at IS 'Time at which the row was w
 CREATE FUNCTION pgq_ext.job_checkpoint_kept() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 BEGIN
-    -- A restore may bring the row before the row of its job. So the age that the dump tells does not count.
+    -- The scheduler deletes a checkpoint without a job when it is 5 minutes old. A restore may write the
+    -- checkpoint before the job. So keep the time of the restore, not the time in the dump.
     NEW.kept_at := pg_catalog.clock_timestamp();
     RETURN NEW;
 END $$;

@@ -2,7 +2,8 @@
 
 CREATE TABLE pgq_ext.queue_handler (
     queue_id       integer NOT NULL PRIMARY KEY,
-    -- The function: its OID, and what else must be true of it, or the handler is suspended.
+    -- The OID of the function, and its schema, name, owner and kind of argument when the handler was set. The
+    -- handler is suspended if the function of that OID does not agree with them.
     function       oid NOT NULL,
     schema_name    text NOT NULL,
     function_name  text NOT NULL,
@@ -14,10 +15,11 @@ CREATE TABLE pgq_ext.queue_handler (
     idle           interval NOT NULL CHECK (idle BETWEEN '0' AND '1 day'),
     run_as         oid NOT NULL,
     run_as_name    text NOT NULL,
-    -- A superuser has set the handler to run as a superuser.
+    -- True: the handler may run as a superuser, since a superuser has set it.
     superuser      boolean NOT NULL,
     paused         boolean NOT NULL,
-    -- The database in which the handler was set, and the major version of the server. A dump and a copy have other ones.
+    -- stamp: a number of the database in which the handler was set; a restored or copied database has another
+    -- number. server: the major version of the server on which the handler was set.
     stamp          bigint NOT NULL,
     server         integer NOT NULL,
     set_at         timestamptz NOT NULL

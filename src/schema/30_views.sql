@@ -115,7 +115,8 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
 FROM pgq_ext.job j
 JOIN pgq_ext.queue q USING (queue_id)
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
--- A claim that waits gets the job, whatever the handler does.
+-- The state of the handler explains why a job waits only if no claim is waiting: a waiting claim would take the
+-- job.
 LEFT JOIN pgq_ext.handler_entries() h ON h.queue_id = j.queue_id AND e.waiting_claims = 0
 LEFT JOIN pgq_ext.lease_entries() l ON l.job_id = j.job_id
 LEFT JOIN (
@@ -135,7 +136,7 @@ SELECT s.job_id, s.queue,
             WHEN s.is_scheduled THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
-            -- Show the first of these reasons that applies. Their order is that of explain_job.
+            -- Show the first reason that applies. The reasons have the same order as in explain_job().
             WHEN s.lease_state = 'lost' THEN 'its last lease was lost; the retry is being scheduled'
             WHEN s.has_expired THEN 'nothing: it has expired'
             WHEN s.lease_state = 'held' THEN 'a transaction that has enqueued it once more (unique_key)'

@@ -69,7 +69,8 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
             (120, 'rate', CASE WHEN j.waits AND j.queue_next_start > clock_timestamp() THEN concat('rate_limit, until ', j.queue_next_start) END),
             (130, 'concurrency', CASE WHEN j.waits AND j.is_queue_full THEN concat('concurrency; ', pgq_ext.jobs_in_work(j.queue_id, NULL)) END)
         ) r (n, step, detail) WHERE r.detail IS NOT NULL),
-    -- Shown only if there is no such reason.
+    -- The reasons why no claim has taken a ready job yet. They are shown only if `reason` has no row, so nothing
+    -- keeps the job back.
     ready AS MATERIALIZED (
         SELECT j.queue_id, r.n, r.step, r.detail FROM job j
         CROSS JOIN LATERAL (SELECT pgq_ext.behind(j.queue_id, j.priority, j.run_at, j.job_id, j.group_id) AS words) b

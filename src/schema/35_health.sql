@@ -63,14 +63,14 @@ END $$;
 CREATE FUNCTION pgq_ext.check_scheduler() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    -- It comes soon after the first queue, and after a start.
+    -- The scheduler starts soon after the first queue is created, and soon after a start of the server.
     SELECT CASE WHEN w.scheduler IS NULL AND pg_postmaster_start_time() < clock_timestamp() - interval '10 s'
                  AND EXISTS (SELECT FROM pgq_ext.queue q WHERE q.created_at < clock_timestamp() - interval '10 s')
                 THEN 'fail' ELSE 'ok' END,
            COALESCE('process ' || w.scheduler, 'none runs')
     FROM pgq_ext.workers() w
     UNION ALL
-    -- It looks around once a second, whatever else there is.
+    -- A running scheduler carries out its duty "presence" once a second, whatever other work it has.
     SELECT 'fail', format('it stands still since %s', pgq_ext.ago(d.next_run_at))
     FROM pgq_ext.duty_entries() d
     WHERE d.duty = 'presence' AND d.failing_since IS NULL AND d.next_run_at < clock_timestamp() - interval '1 min';
@@ -113,7 +113,7 @@ BEGIN
     SELECT CASE WHEN c.used >= c.bound THEN 'fail' ELSE 'warn' END,
            format('%s: %s of %s (%s)', c.name, c.used, c.bound, c.guc)
     FROM pgq_ext.capacity_entries() c
-    -- These may be full: the rest is read from the table.
+    -- A full window or timer is no fault: the jobs beyond it are read from the table.
     WHERE c.used > 0.8 * c.bound AND c.guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size');
 END $$;
 
@@ -160,7 +160,7 @@ BEGIN
     WHERE e.segment = ANY (held) GROUP BY e.segment, e.relation, e.empty_since;
 END $$;
 
--- Finds sessions and replication slots that keep dead rows from being removed.
+-- Finds the session, prepared transaction or replication slot that most keeps VACUUM from removing dead rows.
 CREATE FUNCTION pgq_ext.check_snapshots() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT pg_has_role('pg_read_all_stats', 'USAGE') THEN
@@ -187,7 +187,8 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH lock AS MATERIALIZED (SELECT * FROM pg_locks l WHERE l.pid IS NULL AND l.granted),
-         -- It has no process; its virtual id is its session's, or made up after a restart.
+         -- A prepared transaction has no process. All its locks have one virtual transaction id: that of its
+         -- session or, after a restart, one that the server has made up.
          held AS (SELECT DISTINCT x.transactionid
                   FROM lock x JOIN lock r ON r.virtualtransaction = x.virtualtransaction AND r.locktype = 'relation'
                   JOIN pgq_ext.segment_entries() e ON e.relation = r.relation
@@ -209,7 +210,8 @@ END $$;
 CREATE FUNCTION pgq_ext.check_unclaimed() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    -- Rows are looked at last, and only for these.
+    -- oldest_ready() reads rows of a queue. So call it last, and only for the queues that meet all other
+    -- conditions.
     WITH alone AS MATERIALIZED (
         SELECT q.queue_id, q.queue, e.ready, e.leased FROM pgq_ext.queue q JOIN pgq_ext.queue_entries() e USING (queue_id)
         WHERE NOT q.paused AND COALESCE(e.ready, 1) > 0 AND e.waiting_claims = 0
@@ -266,7 +268,7 @@ BEGIN
     UNION ALL
     SELECT 'warn', 'unique keys' WHERE EXISTS (SELECT FROM pgq_ext.unique_key k WHERE k.until < due)
     UNION ALL
-    -- One in work may end as it likes.
+    -- An expired job in work is no fault: the worker has claimed the job in time, and may finish it.
     SELECT 'warn', 'jobs that have expired'
     WHERE EXISTS (SELECT FROM pgq_ext.job j WHERE j.expires_at < due AND NOT pgq_ext.is_leased(j.job_id));
 END $$;
@@ -306,7 +308,7 @@ BEGIN
     FROM pgq_ext.queue_handler h JOIN pgq_ext.queue q USING (queue_id)
     WHERE current_setting('pgq_ext.max_handler_workers') = '0' AND NOT h.paused HAVING count(*) > 0;
     RETURN QUERY
-    -- Rows are looked at last, and only for these.
+    -- oldest_ready() reads rows of a queue. So call it last, and only for the queues that wait for a worker slot.
     WITH waiting AS MATERIALIZED (
         SELECT q.queue_id, q.queue FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id)
         WHERE h.state = 'waiting for a worker slot'),
@@ -350,7 +352,8 @@ SET search_path = pg_catalog, pg_temp SET intervalstyle = postgres SET datestyle
 AS $$
 DECLARE
     c record;
-    -- Code that this role has added to a table or a view would run with the rights of this function's owner.
+    -- A role that owns an object of pgq_ext and is neither a superuser nor the owner of this function. Code that
+    -- this role has added to a table or a view would run with the rights of this function's owner.
     stranger text = (SELECT r.rolname
                      FROM (SELECT k.relowner AS owner FROM pg_class k WHERE k.relnamespace = 'pgq_ext'::regnamespace
                            UNION SELECT p.proowner FROM pg_proc p WHERE p.pronamespace = 'pgq_ext'::regnamespace) o
@@ -415,7 +418,7 @@ DECLARE
 BEGIN
     IF NOT has_any_column_privilege(reader, 'pgq_ext.health', 'SELECT') THEN
         RAISE 'permission denied for view health'
-        USING ERRCODE = '42501', HINT = format('GRANT SELECT ON pgq_ext.health TO %I.', reader);
+        USING ERRCODE = '42501', HINT = format('Run GRANT SELECT ON pgq_ext.health TO %I.', reader);
     END IF;
     RETURN QUERY SELECT h."check", h.status, h.detail, h.hint, h.checked_at FROM pgq_ext.health_entries() h;
 END $$;

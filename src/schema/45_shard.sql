@@ -12,7 +12,8 @@ BEGIN
     IF (shard BETWEEN 0 AND 1023) IS NOT TRUE THEN
         RETURN false;
     END IF;
-    -- Waits for every transaction that has taken an id. Until this transaction ends, no other takes one.
+    -- ALTER SEQUENCE waits for every transaction that has taken a job id. Until this transaction ends, no other
+    -- transaction takes a job id.
     ALTER SEQUENCE pgq_ext.job_id_seq INCREMENT BY 1024;
     SELECT last_value + is_called::integer INTO next_id FROM pgq_ext.job_id_seq WHERE last_value % 1024 <> shard;
     -- A value that already belongs to the shard stays: a restore may set the sequence before or after this row.

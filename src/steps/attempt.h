@@ -46,7 +46,7 @@ enum class AttemptEnd : uint8
 	kBusy, /* only without wait: another transaction has locked or changed the row */
 };
 
-/* The data that the record of an attempt needs, and that only the lease of the attempt has. */
+/* The data of an attempt that only its lease has, and that the record of the attempt needs. */
 struct Run
 {
 	int64 token;

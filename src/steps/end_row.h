@@ -1,6 +1,6 @@
 /*
  * The end of a job's row. Every row ends in a function of this file, which also writes the record
- * and updates the counts. The caller has taken the job's lease before (protocol: lease-before-row).
+ * and updates the counts. The caller has taken the job's lease (protocol: lease-before-row).
  */
 #pragma once
 

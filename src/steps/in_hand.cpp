@@ -77,12 +77,12 @@ find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row, Take
 		if (taken->ref.queue != nullptr)
 			return JobFound::kLeased;
 	} while (true);
-	/* count_lost() may make the job a dead letter. */
+	/* count_lost() may make the job a dead letter, so read the row once more afterwards. */
 	if (taken->lost)
 		count_lost(segments, *taken, *row);
 	if (locate_again(segments, job_id, how, row) && may(Permission::kChange, row->queue_id()))
 		return JobFound::kWaiting;
-	/* The job has ended, or has moved to a queue on which the caller has no right. */
+	/* Otherwise the job has ended, or has moved to a queue on which the caller has no right. */
 	give_back_gone(*taken);
 	return JobFound::kNone;
 }
@@ -174,7 +174,7 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Intent intent, Lea
 			access = Access::kOthers;
 			return;
 		}
-		/* This transaction has already ended the lease, so its token is stale. */
+		/* If this transaction has already ended the lease, the token is stale. */
 		if (lease->ending)
 			return;
 		note_ending(hold.ref(), lease, ending);

@@ -27,10 +27,10 @@ enum class JobFound : uint8
 };
 
 /*
- * Take the lease of the job, to end as `how` says, and read the row again: another transaction that
- * had the lease before may have changed or ended the job, or moved it to another queue. If the
- * lease was lost, its attempt is counted first. Returns kNone also if the caller has no right to
- * change jobs of the queue.
+ * Take the lease of the job. At commit the lease ends as `how` says. Then read the row again:
+ * another transaction that had the lease before may have changed or ended the job, or moved it to
+ * another queue. If the lease was lost, its attempt is counted first. Returns kNone also if the
+ * caller has no right to change jobs of the queue.
  */
 JobFound find_waiting(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row,
 					  TakenLease *taken);

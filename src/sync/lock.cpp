@@ -74,7 +74,7 @@ find_incarnation(const LockWish &wish, LockRequest *request)
 static LockTaken
 try_to_take(const LockWish &wish, LockRequest *request)
 {
-	/* Naps of 1 ms left for is_unused(). If it fails, note_use() makes the loop skip the slot. */
+	/* Naps of 1 ms that is_unused() may still take. If it fails, note_use() makes the loop skip the slot. */
 	int naps = 10;
 	for (;;)
 	{

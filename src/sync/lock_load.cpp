@@ -151,7 +151,9 @@ find_rows(const Tables &t)
 	TableScanDesc scan = begin_table_scan(rel, SnapshotAny, 0, nullptr);
 	while (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
 	{
-		/* Judge the version under the buffer's content lock. The scan holds the pin. */
+		/*
+		 * The scan holds the pin of the buffer. Judge the version under the buffer's content lock.
+		 */
 		bool is_new;
 		bool is_gone;
 		TransactionId xid;
@@ -258,8 +260,8 @@ for_each_found(const FoundLocks &locks, bool is_new, Visit visit)
 
 /*
  * Count the rows that need a new entry in memory. Rows that an open transaction has inserted and
- * deleted (is_gone) do not count: a slot can have many of them, and they need at most one entry
- * together. So the number can be too small; then file_all() returns false.
+ * deleted (is_gone) do not count: a slot can have many such rows, which need at most one entry
+ * together. So the result can be too small; then file_all() returns false.
  */
 static int
 count_unknown(const FoundLocks &locks)

@@ -21,7 +21,10 @@ const Tables &tables_with_locks();
  */
 const Tables &tables_with_known_locks();
 
-/* Return whether memory has all rows. If not, tables_with_known_locks() may have left out some. */
+/*
+ * Return whether memory has all rows. If not, tables_with_known_locks() may have left out some
+ * rows.
+ */
 bool knows_all_locks(const Database *db);
 
 /*

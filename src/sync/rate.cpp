@@ -167,8 +167,9 @@ complain_of_burst(const char *name, int64 burst)
 }
 
 /*
- * Take permits of a rate that this transaction itself has created or dropped, which other sessions
- * do not see yet. A new rate has no permits before commit, so the result is false.
+ * Answer a call that takes permits of a rate which this transaction itself has created or dropped,
+ * which other sessions do not see yet. A dropped rate raises 42704. A new rate has no permits
+ * before the commit, so the result is false, and a call with a wait raises 55000.
  */
 static bool
 take_own_rate(const char *name, int32 permits, int64 wait)

@@ -38,8 +38,8 @@ stays_lost(const LeaseEffect &effect, int64 monotonic)
 }
 
 /*
- * End the lease. The lease of a waiting job is given back instead: its row may be unchanged, and a
- * claim that has met the lease may have dropped the job's hint.
+ * End the lease. But if the job is a waiting job, give its lease back: the row may be unchanged,
+ * and a claim that has met the lease may have dropped the job's hint.
  */
 static void
 end_committed(const LeaseEffect &effect, QueueHold &hold)
@@ -64,11 +64,11 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 			hold.stop_using(effect.lease, false, monotonic);
 			break;
 		case LeaseEffect::kRevoke:
-			/* A cancel would have ended the lease by now, so the job was not cancelled. */
+			/* The job was not cancelled: a cancel ends the lease before this effect is reached. */
 			undo_revocation(effect.lease, monotonic, hold);
 			break;
 		case LeaseEffect::kTell:
-			/* Newest effects come first, so waiting sessions are told before the lease ends. */
+			/* The newest effects come first, so waiting sessions are told before the lease ends. */
 			hold.tell(effect.lease->key.job_id, end_of(effect.how, effect.dead));
 			hold->counters.dead_lettered += effect.dead;
 			break;

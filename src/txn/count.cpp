@@ -56,8 +56,8 @@ note_dead_letters(const QueueRef &ref, Oid incarnation, int64 rows)
 }
 
 /*
- * Return the effect on the number of jobs that become due in that second, or NULL. Search only the
- * newest effects: jobs that are enqueued together mostly become due in the same second.
+ * Return the effect on the number of jobs that become due in that second, or NULL. Only the newest
+ * effects are searched: jobs that are enqueued together mostly become due in the same second.
  */
 static DueEffect *
 find_due(const QueueRef &ref, int64 second)

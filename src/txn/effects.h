@@ -42,9 +42,10 @@ void reserve_lease_effects(int n);
 void add_claim_effect(const QueueRef &ref, Lease *lease);
 
 /*
- * Give a job back that this process has claimed, in a transaction that has ended, and has not begun
- * to work on: without counting the attempt. If an open transaction cancels the job, it goes back
- * when that is rolled back. No effect if the lease has ended. Needs no transaction; cannot fail.
+ * Give a job back without counting the attempt. This process has claimed the job in a transaction
+ * that has ended, and has not begun to work on it. If an open transaction cancels the job, the job
+ * goes back only if that transaction is rolled back. No effect if the lease has ended. Needs no
+ * transaction; cannot fail.
  */
 void give_back_unbegun(const QueueRef &ref, Lease *lease, uint64 serial);
 
@@ -101,7 +102,7 @@ void use_to_the_end(const QueueRef &ref, Lease *lease);
 
 /*
  * Revoke the lease because this transaction cancels its job: pgq_extend() fails from now on. A
- * rollback undoes this. The caller has reserved a place and holds the queue's lock.
+ * rollback undoes the revocation. The caller has reserved a place and holds the queue's lock.
  */
 void revoke_until_end(const QueueRef &ref, Lease *lease);
 
@@ -151,9 +152,10 @@ void note_early(const QueueRef &ref, int64 job_id, int64 group, JobEnd end);
 void add_reap_effect(const QueueRef &ref, Lease *lease);
 
 /*
- * At commit, tell sessions that wait in pgq_result how the job has ended. Needed if the effect that
- * ends the lease has another `how`, because this transaction had taken the lease before, or because
- * the lease was lost. The caller has reserved a place and holds the queue's lock.
+ * At commit, tell sessions that wait in pgq_result how the job has ended. This call is needed if
+ * the effect that ends the lease does not say so: this transaction had taken the lease before for
+ * another change, or the lease was lost. The caller has reserved a place and holds the queue's
+ * lock.
  */
 void tell_at_commit(const QueueRef &ref, Lease *lease, LeaseEnd how, bool dead);
 

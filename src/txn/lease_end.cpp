@@ -41,7 +41,10 @@ count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hol
 	bool waited = how == LeaseEnd::kCancelled && lease->state == LeaseState::kClaiming;
 	if (counter == nullptr || waited)
 		return;
-	/* For a late ack: the job was handed out before the last start, so count that hand-out now. */
+	/*
+	 * A CLAIMING lease belongs to a late ack: its job was handed out before the last start, so
+	 * count that hand-out now.
+	 */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
 	++*counter;
 	note_wait(lease, monotonic);
@@ -56,8 +59,8 @@ let_go(Lease *lease, QueueHold &hold)
 }
 
 /*
- * Doom the lease: it is lost at once, or when the transaction ends that still uses the lease, for
- * example to cancel the job.
+ * Doom the lease, since its claim was rolled back. If no transaction uses the lease, it is lost at
+ * once. Otherwise it is lost when the transaction ends that uses it, for example to cancel the job.
  */
 void
 lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)

@@ -123,8 +123,8 @@ check_locks_for_prepare(const Effects &effects)
 }
 
 /*
- * Leave the changed entries to the prepared transaction. Go from the oldest effect on: the oldest
- * effect on an entry has the state of the entry from before the transaction.
+ * Leave the changed entries to the prepared transaction. Go through the effects from the oldest on:
+ * the oldest effect on an entry has the state that the entry had before the transaction.
  */
 void
 hand_over_locks(const Effects &effects, TransactionId xid)
@@ -143,7 +143,7 @@ namespace {
 
 /*
  * The smallest xids above `after` on which entries of named locks depend, at most kMost. All
- * entries that depend on these xids are settled together.
+ * entries that depend on these xids are settled (docs/glossary.md) together.
  */
 struct Doubts
 {
@@ -200,8 +200,9 @@ settle_entry(LockHold &hold, int number, bool commit)
 }
 
 /*
- * Settle all entries whose prepared transactions have ended. for_each(visit) calls visit(hold,
- * number) for entries, in as many holds as needed; visit may free the entry.
+ * Settle all entries whose prepared transactions have ended: a commit makes the change of the entry
+ * final, a rollback restores the grant from before. for_each(visit) calls visit(hold, number) for
+ * entries, in as many holds as needed; visit may free the entry.
  */
 template <typename ForEach>
 static void

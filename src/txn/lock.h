@@ -27,10 +27,11 @@ bool unlock_at_commit(int number, int64 token, bool swept);
 void undo_newest_lock_effect();
 
 /*
- * Settle locks that depend on the outcome of a transaction which has ended: a prepared transaction,
- * or a transaction whose rows were uncommitted when the locks were loaded. The first function
- * settles the locks and runs of one name, the second function all. Raises an error only if the
- * server cannot read the outcome of a transaction. The caller holds no lock.
+ * Settle locks that depend on the outcome of a transaction which has ended: make the change final
+ * after a commit, undo it after a rollback. The transaction was prepared, or was open when its rows
+ * were loaded. The first function settles the locks and runs of one name, the second function all.
+ * Raises an error only if the server cannot read the outcome of a transaction. The caller holds no
+ * lock.
  */
 void settle_prepared_locks(const Database *db, const char *name);
 void settle_prepared_locks();

@@ -289,9 +289,10 @@ void undo_revocation(Lease *lease, int64 monotonic, QueueHold &hold);
 /* ---- count.cpp: counts of jobs. Nothing here can fail ---- */
 
 /*
- * Settle the counts at the end of a transaction. begin_counts() gives unused room back at once. The
- * commit locks queues for other reasons, and calls settle_counts_of() in each of these holds.
- * finish_counts() locks the queues whose counts are still left.
+ * Settle the counts at the end of a transaction: add what it has changed, if it has committed.
+ * begin_counts() gives unused room back at once. The commit locks queues for other reasons, and
+ * calls settle_counts_of() in each of these holds. finish_counts() locks the queues whose counts
+ * are still left.
  */
 void begin_counts(const Effects &ending, bool commit);
 void settle_counts_of(QueueHold &hold);

@@ -49,7 +49,10 @@ find_free_entry()
 void
 reserve_watch()
 {
-	/* With max_prepared_transactions = 0 the server raises its own error. */
+	/*
+	 * If max_prepared_transactions is 0, reserve nothing: the server refuses PREPARE with its own
+	 * error.
+	 */
 	if (pending.effects.empty() || max_prepared_xacts == 0)
 		return;
 	bool ddl = pending.effects.announce;
@@ -159,7 +162,8 @@ touch(PreparedEntry *entry, const QueueRef &ref, int64 enqueued, int64 deduplica
 	Touched *touched = &entry->touched[ref.queue - shared->queues];
 	/*
 	 * If the slot has got another queue during this transaction, record the queue that has the slot
-	 * now: an entry has room for one queue of each slot. all_queues covers the queue before.
+	 * now: an entry has room for one queue of each slot. all_queues makes sure that the earlier
+	 * queue is read again, too.
 	 */
 	bool another = touched->generation != 0 && touched->generation != ref.generation;
 	entry->all_queues |= another;
@@ -236,8 +240,8 @@ hand_over_to_entry()
 	entry->all_queues = false;
 	entry->unfiled = effects.unfiled;
 	/*
-	 * The entry stores no early effects. So sessions that wait for the end of the jobs of these
-	 * effects are not told.
+	 * The entry stores no early effects. `deleted` makes sure that the groups of their jobs get new
+	 * heads all the same. But sessions that wait for the end of these jobs are not told.
 	 */
 	entry->deleted = effects.deleted || effects.early.size > 0;
 	entry->uncounted = effects.uncounted;

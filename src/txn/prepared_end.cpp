@@ -24,7 +24,10 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 		if (was.how == LeaseEnd::kLost)
 			hold.tell(lease->key.job_id, was.told);
 		count_end(lease, was.how, was.dead, monotonic, hold);
-		/* As at a commit: a claim that has met the lease may have dropped the hint of the waiting job. */
+		/*
+		 * As at a commit, give the lease of a waiting job back: a claim that has met the lease may
+		 * have dropped the job's hint.
+		 */
 		if (was.how == LeaseEnd::kChanged && !was_handed_out(lease))
 			hold.give_back(lease);
 		else
@@ -99,7 +102,7 @@ settle_prepared_leases(TransactionId xid, bool commit, QueueHold &hold)
 	return settled == kHoldMax;
 }
 
-/* Read the rows again that the transaction has written. touched: as for settle_prepared_queue(). */
+/* Read the rows that the transaction has written again. touched: as for settle_prepared_queue(). */
 static void
 read_prepared_jobs(QueueHold &hold, const Touched *touched)
 {

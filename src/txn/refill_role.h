@@ -1,5 +1,5 @@
 /*
- * The refill, visit of markers or step of a lap that this process has begun and not finished. If
+ * Notes which refill, visit of markers or step of a lap this process has begun and not finished. If
  * the call fails, the abort callback abandons it.
  */
 #pragma once
@@ -25,8 +25,8 @@ void begin_refill_role(const QueueRef &ref, RefillKind kind);
 void end_refill_role();
 
 /*
- * Abandon the refill, visit or step of this process that is under way, if there is one. A visit or
- * step that is finished ends in the same way. Cannot fail.
+ * Abandon the refill, visit or step of this process that is under way, if there is one. Also called
+ * at the end of a finished visit or step. Cannot fail.
  */
 void abandon_refill();
 

@@ -285,8 +285,9 @@ start_scheduler(DatabaseEntry *entry)
 
 /*
  * Return whether a scheduler may be started: the database has no running scheduler, and no session
- * wants to drop the database (protocol: databases-can-be-dropped). A scheduler that an earlier
- * launcher has started may still be running; the end of that scheduler wakes this launcher.
+ * wants to drop the database (protocol: databases-can-be-dropped). If a session wants to drop it,
+ * the launcher asks again after kRestartAfter. A scheduler that an earlier launcher has started may
+ * still be running; the end of that scheduler wakes this launcher.
  */
 static bool
 may_start(DatabaseEntry *entry)

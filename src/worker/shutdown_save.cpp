@@ -133,7 +133,10 @@ save_leases_at_exit(SchedulerState *scheduler)
 void
 forget_saved_leases(SchedulerState &scheduler)
 {
-	/* Saved leases become void when the mark changes. */
+	/*
+	 * Saved leases become void when the mark changes. So there is nothing to delete if the mark is
+	 * the same as at the last delete.
+	 */
 	uint64 mark = pg_atomic_read_u64(&scheduler.database->marked_token);
 	if (scheduler.tokens.none_saved || mark == scheduler.tokens.cleared_at)
 		return;

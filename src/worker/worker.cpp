@@ -37,8 +37,9 @@ register_process(const char *type, const char *function, Oid database, const voi
 	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
 	/*
 	 * All work is in transactions, so SIGTERM may end the worker at any time. Therefore DROP
-	 * DATABASE and similar commands may send SIGTERM to the worker. But a handler's worker ends for
-	 * them by itself, between two calls: the end of a call would be a failed attempt of its job.
+	 * DATABASE and similar commands may send SIGTERM to the worker. A handler's worker is an
+	 * exception: if SIGTERM ended it during a call, the attempt of the job would count as failed.
+	 * When such a command waits for it, it ends by itself between two calls.
 	 */
 	bool may_end = strcmp(type, kHandlerType) != 0;
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION |
@@ -198,9 +199,9 @@ void
 end_if_asked()
 {
 	/*
-	 * End because of SIGTERM. With exit code 1 the postmaster restarts the launcher, unless the
-	 * server is shutting down. With exit code 0 the postmaster logs nothing about the end of
-	 * another worker.
+	 * If SIGTERM has come, end this process. With exit code 1 the postmaster restarts the launcher,
+	 * unless the server is shutting down. With exit code 0 the postmaster logs nothing about the
+	 * end of another worker.
 	 */
 	if (ProcDiePending)
 		proc_exit(MyBgworkerEntry->bgw_restart_time == BGW_NEVER_RESTART ? 0 : 1);

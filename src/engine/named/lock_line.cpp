@@ -10,7 +10,7 @@ struct LockWaiter
 	int next; /* procno of the next waiter in the line of its hash, or kNobody */
 	bool in_line;
 	int32 slots; /* number of slots that this waiter has given for the lock */
-	/* When the process was woken, to look at the lock (monotonic); 0: not woken. */
+	/* Monotonic time at which the process was woken to look at the lock; 0: not woken. */
 	int64 woken;
 	uint32 session; /* number of ended sessions that had this procno; see session_of() */
 	/*

@@ -121,7 +121,7 @@ give_back_permits(const RateKey &key, int64 permits, int64 taken)
 	});
 }
 
-/* Free the place of a rate. */
+/* Free the entry of a rate. */
 static void
 free_place(NamedRate *rate)
 {
@@ -132,8 +132,8 @@ free_place(NamedRate *rate)
 }
 
 /*
- * Return a free place for a rate of that database; NULL: none. If the database may have no more
- * rates, a full rate gives up its place: a rate that is charged to the common part, or a rate of
+ * Return an unused entry for a rate of that database; NULL: none. If the database may have no more
+ * rates, a full rate gives up its entry: a rate that is charged to the common part, or a rate of
  * this database.
  */
 static NamedRate *
@@ -156,7 +156,7 @@ find_place(Database *db, const RateKey &key, int64 now)
 	return find_rate(key, [](const NamedRate &rate) { return !rate.used; });
 }
 
-/* Make an entry for the rate. Return NULL if no place is free. */
+/* Make an entry for the rate. Return NULL if all entries are in use. */
 static NamedRate *
 new_rate(Database *db, const RateKey &key)
 {
@@ -171,7 +171,10 @@ new_rate(Database *db, const RateKey &key)
 	return rate;
 }
 
-/* Compare a restored rate with its row. If SQL has changed the row, the rate begins empty. */
+/*
+ * Compare a restored rate with its row. If SQL has changed the row, the rate begins empty
+ * (named_rate.h).
+ */
 static void
 compare_with_row(NamedRate *rate, const RateSpec &spec)
 {

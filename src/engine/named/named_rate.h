@@ -3,11 +3,14 @@
  * defines a rate. For the rates in use, memory knows how many permits were taken. This knowledge
  * survives a clean stop, as leases do (load/saved_lease.h).
  *
- * Only a full rate gives up its place in memory: all its permits are available, so memory need not
- * know which permits were taken earlier. So a rate that is not in memory was full when it left
- * memory, or no permits were taken from it since Database::rates_known_since. That is the time at
- * which memory of the database began, or at which a rate was last created or dropped there. Such a
- * rate is treated as if it had been empty at that time, so it never gives more permits than it may.
+ * A rate is full if all of its permits (the burst) are available, and empty if none is available.
+ * An empty rate gets one permit after the other, until it is full again.
+ *
+ * Only a full rate gives up its entry in memory: memory need not know which permits were taken
+ * earlier. So a rate that is not in memory was full when it left memory, or no permits were taken
+ * from it since Database::rates_known_since. That is the time at which memory of the database
+ * began, or at which a rate was last created or dropped there. When a rate comes to memory, it is
+ * assumed to have been empty at that time. So it never gives more permits than it may.
  */
 #pragma once
 
@@ -68,14 +71,14 @@ void give_back_permits(const RateKey &key, int64 permits, int64 taken);
 
 /*
  * Bring the rate to memory, unless it is there. A restored rate whose row has changed begins empty.
- * Return false if there is no place for the rate: the database may have no more rates, and no rate
+ * Return false if no entry is left for the rate: the database may have no more rates, and no rate
  * is full.
  */
 bool add_rate(Database *db, const RateKey &key, const RateSpec &spec);
 
 /*
- * Forget the rate. From now on, all rates of the database that are not in memory are treated as if
- * they were empty at this moment. Cannot fail.
+ * Forget the rate. From now on, each rate of the database that is not in memory is assumed to have
+ * been empty at this moment. Cannot fail.
  */
 void forget_rate(const RateKey &key);
 void free_rates(Oid database, Oid incarnation);
@@ -116,8 +119,9 @@ int room_for_rates(const Database *db);
 int save_rates(const Database *db, SavedRate *saved, int most);
 
 /*
- * Restore saved rates into a slot that is LOADING. If there is no place for one of the rates, all
- * rates are treated as empty. Cannot fail.
+ * Restore saved rates into a slot that is LOADING. If there is no entry for one of the saved rates,
+ * each rate of the database that is not in memory is assumed to be empty at this moment. Cannot
+ * fail.
  */
 void restore_rates(Database *db, const SavedRate *saved, int n);
 

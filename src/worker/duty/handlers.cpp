@@ -26,17 +26,24 @@ store_setup(const QueueRef &ref, const HandlerSetup &setup)
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		resumes = hold->handler.setup.state == HandlerSetup::kSuspended &&
 				  setup.state != HandlerSetup::kSuspended;
-		/* The next pass over the queue may start a worker. */
+		/*
+		 * If the setup has changed, wake the scheduler: its next pass over the queue may start a
+		 * worker.
+		 */
 		if (!(hold->handler.setup == setup))
 			hold.wake_scheduler();
 		hold->handler.set_up(setup, now);
 	});
-	/* Workers have left the queue out, and do not notice each change that ends a suspension. */
+	/*
+	 * As long as the handler was suspended, workers have left the queue out. They read the handlers
+	 * again only when the definitions have changed. So tell them that, since a suspension can end
+	 * without such a change.
+	 */
 	if (resumes)
 		tell_of_definitions(MyDatabaseId);
 }
 
-/* Check the handler, and return what its queue is to know of it. */
+/* Check the handler, and return the setup to store in the slot of its queue. */
 static HandlerSetup
 setup_of(HandlerRow *row, const char *queue, int64 here)
 {
@@ -112,7 +119,10 @@ count_crash(const CrashSuspect &suspect)
 		JobFound::kWaiting)
 	{
 		EndingLease ending = ending_of(taken, row);
-		/* For the record of the attempt: memory has lost its lease. */
+		/*
+		 * The record of the attempt needs these fields. The crash has erased the lease, which had
+		 * them.
+		 */
 		ending.run.attempt = DatumGetInt32(row.value(kJobAttempts)) + 1;
 		ending.run.claimed_at = wall_now();
 		strlcpy(ending.run.worker, "handler", sizeof(ending.run.worker));
@@ -137,7 +147,10 @@ rest_after_crash(const CrashSuspect &suspect)
 	int64 rest = QueueHandler::delay_of(suspect.crashes - 1, 60 * USECS_PER_SEC) * 60;
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		hold->handler.rest(rest, monotonic_now(), wall_now());
-		/* The job of a batch that has crashed the server is not known. */
+		/*
+		 * job_id is 0 if the call had several jobs. It is not known which of them has crashed the
+		 * server, so the next calls get one job each.
+		 */
 		if (suspect.call.job_id == 0)
 			hold->handler.single_calls = 1000;
 	});
@@ -169,8 +182,9 @@ settle_crashes()
 /* ---- the duty of the database ---- */
 
 /*
- * Give back slots and places of workers that were registered and have not begun. first_run: no
- * worker of this database is waited for, since an earlier scheduler has started it.
+ * Give back slots and places of workers that were registered and have not begun. first_run: do so
+ * at once. An earlier scheduler has registered these workers, so this scheduler does not wait until
+ * they begin.
  */
 static void
 drop_unbegun(bool first_run)
@@ -194,7 +208,10 @@ watch_handlers(SchedulerState &scheduler)
 	state.not_before = monotonic_now() + kHousekeeping;
 	if (max_handler_workers == 0)
 		return INT64_MAX;
-	/* The workers of a scheduler that has ended may not have begun; nobody else gives them up. */
+	/*
+	 * Workers that an ended scheduler has registered may never begin. No other code gives back
+	 * their slots and places.
+	 */
 	drop_unbegun(first);
 	if (state.known && state.changes == changes && state.n == 0)
 		return monotonic_now() + kHousekeeping;
@@ -282,8 +299,9 @@ start_handler_worker(const QueueRef &ref, const QueuePass &)
 		since = hold->handler.claimable_since;
 	});
 	/*
-	 * A worker of the role that waits for jobs was woken for this job, most probably. It may also be
-	 * in other lines only, so wake it. Start another one only if the job still waits a little later.
+	 * Most probably, a waiting worker of the role was woken for this job. But all waiting workers
+	 * of the role may be in lines of other queues only, so wake them. Start another worker only if
+	 * the job still waits a little later.
 	 */
 	int64 now = monotonic_now();
 	if (workers_of_role(role).idle > 0 && now < since + QueueHandler::kStartDelay)
@@ -299,7 +317,10 @@ start_handler_worker(const QueueRef &ref, const QueuePass &)
 	});
 	if (!placed)
 		return INT64_MAX;
-	/* A log message can end this process by SIGTERM, so it comes when the place is given back. */
+	/*
+	 * SIGTERM can end this process at a log message. So log a failure only after the place was
+	 * given back.
+	 */
 	bool has_slot = take_handler_slot(role, ref, &order);
 	bool started = has_slot && start_worker_process(&order);
 	(void) change_queue(ref, [&](QueueHold &hold) {

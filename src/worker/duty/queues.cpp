@@ -97,7 +97,7 @@ attach_queues(SchedulerState &scheduler)
 				if (restore_triggers(t.timetable))
 					find_makers();
 			});
-		/* While the trigger was muted, workers may have missed changes. */
+		/* If the trigger was muted, workers may have missed changes of handlers. */
 		if (OidIsValid(t.queue_handler) && has_half_muted_trigger(t.queue_handler) &&
 			restore_triggers(t.queue_handler))
 			note_changed_definitions();
@@ -105,14 +105,17 @@ attach_queues(SchedulerState &scheduler)
 	});
 	if (anew)
 		/*
-		 * The tables belong to another incarnation of the extension, or the database has another
-		 * slot by now: end this scheduler, so that the next one starts with that slot.
+		 * If the tables belong to another incarnation of the extension, or the database has another
+		 * slot by now, end this scheduler, so that the next one starts with that slot.
 		 */
 		retire(scheduler, ExitState::kWanted);
 	if (!locked)
 		return monotonic_now() + kHousekeeping;
 	leave_if_idle(scheduler, queues);
-	/* A subscription may have deleted the head of a group, so memory has to look for a new head. */
+	/*
+	 * If a subscription brings rows, it may have deleted the head of a group, so memory has to look
+	 * for a new head.
+	 */
 	if (subscribed)
 		note_deletions(MyDatabaseId);
 	if (doubtful)

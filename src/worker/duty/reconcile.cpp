@@ -14,7 +14,7 @@ reconcile(SchedulerState &scheduler)
 	static constexpr int kRows = 2000;
 	Reconciliation *state = &scheduler.reconcile.state;
 	/*
-	 * The last step has raised an error. Skip the segment of that step, so that damage in one
+	 * If the last step has raised an error, skip the segment of that step, so that damage in one
 	 * segment does not keep the duty from other segments.
 	 */
 	if (scheduler.reconcile.under_way)

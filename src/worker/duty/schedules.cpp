@@ -245,8 +245,8 @@ fire_schedule(SchedulerState &scheduler)
 		fired = fire_one(first, now);
 		first = state.next = next_due_schedule(first);
 		/*
-		 * Other transactions have locked all schedules that are due. No signal says when those
-		 * transactions release the locks, so look again soon.
+		 * If other transactions have locked all schedules that are due, look again soon: no signal
+		 * says when those transactions release the locks.
 		 */
 		if (!fired && state.next <= now)
 			state.next = Min(next_due_schedule(now + 1), now + kHousekeeping);
