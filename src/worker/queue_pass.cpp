@@ -1,6 +1,7 @@
 #include "worker/queue_pass.h"
 
 #include "engine/hold.h"
+#include "engine/lease_expiry.h"
 #include "txn/effects.h"
 
 namespace pgq {
