@@ -509,6 +509,9 @@ COMMENT ON FUNCTION pgq_ext.queue_handler_changed() IS
 CREATE TRIGGER queue_handler_changed BEFORE INSERT OR UPDATE OR DELETE ON pgq_ext.queue_handler
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_handler_changed();
 ALTER TABLE pgq_ext.queue_handler ENABLE ALWAYS TRIGGER queue_handler_changed;
+CREATE TRIGGER queue_handler_truncated AFTER TRUNCATE ON pgq_ext.queue_handler
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.queue_handler_changed();
+ALTER TABLE pgq_ext.queue_handler ENABLE ALWAYS TRIGGER queue_handler_truncated;
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.queue_handler', '');
 

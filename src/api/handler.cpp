@@ -156,7 +156,10 @@ pgq_resume_handler(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* Trigger of pgq_ext.queue_handler for each row; also fires for rows of logical replication. */
+/*
+ * Trigger of pgq_ext.queue_handler for each row, and for TRUNCATE; also fires for logical
+ * replication.
+ */
 PGDLLEXPORT Datum
 pgq_queue_handler_changed(PG_FUNCTION_ARGS)
 {

@@ -38,6 +38,8 @@ static constexpr OwnTrigger kTriggers[] = {
 	{"timetable", "timetable_changed", "timetable_changed", kBefore | kWrite, true},
 	{"queue_handler", "queue_handler_changed", "queue_handler_changed",
 	 kBefore | kWrite | TRIGGER_TYPE_DELETE, true},
+	{"queue_handler", "queue_handler_truncated", "queue_handler_changed", TRIGGER_TYPE_TRUNCATE,
+	 true},
 	{"held_lock", "held_lock_changed", "held_lock_changed", TRIGGER_TYPE_INSERT, false},
 };
 

@@ -4,6 +4,7 @@
 #include "engine/concurrency.h"
 #include "engine/group.h"
 #include "engine/hold.h"
+#include "engine/lease_expiry.h"
 #include "engine/lease_quota.h"
 #include "engine/rate_limit.h"
 #include "txn/effects.h"

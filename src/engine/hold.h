@@ -24,6 +24,7 @@
 #include "engine/concurrency.h"
 #include "engine/group.h"
 #include "engine/lease.h"
+#include "engine/lease_expiry.h"
 #include "engine/lease_quota.h"
 #include "engine/rate_limit.h"
 #include "engine/result_wait.h"

@@ -149,20 +149,6 @@ void stop_using(Lease *lease, bool ended);
 void set_prepared(Lease *lease, const Prepared &will);
 
 /*
- * Give back PARKED leases whose deadline has passed, at most kHoldMax. Return how many jobs may
- * have become ready.
- */
-int unpark_due(Queue *queue, int64 monotonic);
-
-/*
- * Make CLAIMED leases LOST whose deadline has passed; but give jobs back whose calls have not begun
- * (protocol: unbegun-is-uncounted). Move put-off LOST leases whose delay is over to queue->lost, so
- * that their attempts are counted. Handle at most kHoldMax leases, and return how many jobs may
- * have become ready.
- */
-int expire_due(Queue *queue, int64 monotonic);
-
-/*
  * Store the open transactions, except this one, that use leases of the queue, at most `most`.
  * Return their number. Takes the queue's lock itself.
  */

@@ -2,6 +2,7 @@
 
 #include "engine/handler_slot.h"
 #include "engine/hold.h"
+#include "engine/lease_expiry.h"
 #include "txn/effects.h"
 
 namespace pgq {

@@ -198,6 +198,7 @@ struct SchedulerState
 		bool known;		/* the handlers were read since this process became the scheduler */
 		uint32 changes; /* value of Database::definition_changes at that time */
 		int n;			/* number of handlers */
+		uint32 tried;	/* the same value at the last try to read the handlers */
 		/* monotonic: earliest next try, if the last try did not get its locks */
 		int64 not_before;
 	} handlers;

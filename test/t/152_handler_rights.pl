@@ -442,6 +442,26 @@ wait_until_ran(4, 'b');
 pass('... until it is resumed');
 sql(q{SELECT pgq_drop_queue('b', force => true)});
 
+# ---- TRUNCATE ----
+
+# The scheduler looks at all handlers at once when one is set, and then a second later.
+{
+	create_queue($node, 'cut');
+	my $shortest = 60;
+	for (1 .. 3)
+	{
+		set_handler('cut');
+		wait_for_look();
+		set_handler('cut');
+		wait_for($node, q{count(*) = 1 FROM pgq_ext.handler_entries() JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'cut'});
+		my $begin = sql('TRUNCATE pgq_ext.queue_handler; SELECT extract(epoch FROM clock_timestamp())');
+		wait_for($node, 'count(*) = 0 FROM pgq_ext.handler_entries()');
+		my $took = sql('SELECT extract(epoch FROM clock_timestamp())') - $begin;
+		$shortest = $took if $took < $shortest;
+	}
+	cmp_ok($shortest, '<', 0.6, 'TRUNCATE of the table of handlers is noticed when it commits');
+}
+
 # ---- twenty jobs in a row that fail in the same way ----
 
 create_queue($node, 'bad', 'max_attempts => 1');

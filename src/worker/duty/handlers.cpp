@@ -200,12 +200,17 @@ drop_unbegun(bool first_run)
 int64
 watch_handlers(SchedulerState &scheduler)
 {
+	static constexpr int64 kSoon = 20 * 1000;
 	auto &state = scheduler.handlers;
 	uint32 changes = value_of(scheduler.database->definition_changes);
 	bool read = false;
 	bool first = !state.known;
-	/* If the tables are locked, try again later. */
-	state.not_before = monotonic_now() + kHousekeeping;
+	/*
+	 * If the tables are locked, try again later. A TRUNCATE tells of itself at its commit, a moment
+	 * before it releases its lock, so the first try after a change is repeated soon.
+	 */
+	state.not_before = monotonic_now() + (state.tried == changes ? kHousekeeping : kSoon);
+	state.tried = changes;
 	if (max_handler_workers == 0)
 		return INT64_MAX;
 	/*
