@@ -262,10 +262,7 @@ all_calls()
 		 pair("fair_busy")},
 		{"claim + ack, fair, fifo", 1, queue("fair_fifo", ", fair => true, fifo => true", tens),
 		 pair("fair_fifo")},
-		{"first claim + ack of a session", 1,
-		 [] {
-			 create_queue("first", "", "NULL");
-		 },
+		{"first claim + ack of a session", 1, [] { create_queue("first", "", "NULL"); },
 		 pair("first"), true},
 	};
 }
