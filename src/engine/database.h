@@ -83,7 +83,8 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingStatus
 	pg_atomic_uint32 locks_loaded;	/* value of locks_doubted when rows were last loaded */
 	/* Not 0: a session waits for the entry of a lock whose time is over. */
 	pg_atomic_uint32 sweep_wanted;
-	LeaseQuota share;
+	/* Written by each claim, and so in other cache lines than the fields above, which each call reads. */
+	alignas(kCacheLine) LeaseQuota share;
 	Quota locks; /* protected by the locks lock */
 	Quota rates; /* protected by the rates lock */
 	/*
@@ -96,6 +97,7 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingStatus
 	DutyStatus duties[kDutyStatuses]; /* status of the database's duties for the view duty */
 };
 static_assert(std::is_trivially_copyable_v<Database> && std::is_trivially_destructible_v<Database>);
+static_assert(sizeof(Database) % kCacheLine == 0);
 
 inline uint32
 generation_of(const Database *db)

@@ -18,6 +18,7 @@ databases_size()
 void
 place_databases(void *memory)
 {
+	Assert(reinterpret_cast<uintptr_t>(memory) % alignof(Database) == 0);
 	shared->databases = static_cast<Database *>(memory);
 	memset(memory, 0, databases_size());
 	for (int i = 0; i < max_databases; i++)
