@@ -8,6 +8,9 @@
  * fixed number of groups. The other half is common: a queue that remembers more groups takes further
  * entries from the common half. If none is left, the queue merges groups (core/group_rates.h).
  *
+ * Entries that were never used come last, and so the pool takes no page of memory that it does not need: a server whose queues have no
+ * limits of groups uses only the first page.
+ *
  * All functions with a parameter of type Queue are called under the queue's lock. None can fail. A
  * spinlock protects the list of unused entries.
  */
