@@ -191,7 +191,19 @@ about_ok("... in the sum, $_", $each{$_}, $bytes{"pgq_ext.${_}_size"}) for sort 
 my ($total) = $text =~ /with the defaults about (\d+) MB/;
 about_ok('all of it in MB', $total, sql(q{SELECT round(sum(entry_bytes * bound) / 1e6, 1) FROM pgq_ext.capacity
 	WHERE guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size')}));
+my ($first) = $text =~ /just started has about (\d+) MB/;
+my ($faq)   = section(slurp_file('docs/faq.md'), '### How much memory and disk does it take?') =~ s/\s+/ /gr;
+like($faq, qr/takes $total MB of shared memory, .* uses $first MB/, '... also in the answers to questions');
+my ($all, $allocated) = @{ (rows(q{SELECT sum(entry_bytes * bound) FILTER (WHERE guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size')),
+	sum(entry_bytes * bound) FILTER (WHERE name = 'leases') + (SELECT sum(size) FROM pg_shmem_allocations WHERE name LIKE 'pgq\_ext%' AND name <> 'pgq_ext groups')
+	FROM pgq_ext.capacity}))[0] };
+cmp_ok(abs($all / $allocated - 1), '<', 0.02, "... and it is what is allocated: $all, $allocated");
 unlike(section($reference, '## Settings'), qr/\d bytes|\d kB each/, 'sizes are said in one place');
+
+# ---- the same limit on two pages ----
+
+like(slurp_file('docs/handlers.md') =~ s/\s+/ /gr, qr/nine tenths of the `max_runtime` of the queue are shorter/, 'the time of a call');
+like(slurp_file('docs/limits.md'), qr/^\| time of a call .* nine tenths of the option `max_runtime`/m, '... is the same on both pages');
 
 # ---- what was measured ----
 
