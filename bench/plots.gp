@@ -11,7 +11,7 @@ columns(file) = int(system(sprintf("head -n 1 '%s' | tr '\\t' '\\n' | wc -l", fi
 side(file, i) = system(sprintf("head -n 1 '%s' | cut -f %d", file, i))
 colour(side) = side eq 'pgq_ext' ? '#c0392b' : side eq 'pgq_ext, one statement' ? '#e59866' : side eq 'SKIP LOCKED' ? '#2e86c1' : \
 	side eq 'LISTEN/NOTIFY' ? '#2e86c1' : side eq 'advisory locks' ? '#7d8b8c' : side eq 'ceiling' ? '#17202a' : \
-	side eq 'ceiling, with the rows' ? '#566573' : '#27ae60'
+	side eq 'ceiling, with the rows' ? '#566573' : side eq 'ceiling, one statement with the rows' ? '#909497' : '#27ae60'
 dashes(side) = strstrt(side, 'ceiling') == 1 ? 2 : 1
 is_in(name, list) = strstrt(' ' . list . ' ', ' ' . name . ' ') > 0
 

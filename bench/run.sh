@@ -26,7 +26,7 @@ case ${1:-} in rivals*) exec "$(dirname "$0")/rivals.sh" "$@" ;; esac
 arguments=("$@")
 form=${1:-short}
 sides=(pgq_ext table advisory)
-also=(ack_claim at_once ceiling) # where claim and ack count
+also=(ack_claim at_once delivered returning ceiling) # where claim and ack count
 rounds=3
 case $form in
 	full)
@@ -46,7 +46,7 @@ case $form in
 		scraped_jobs=10000000 scrapes=50 ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
-		sides=(pgq_ext table) also=(ack_claim ceiling)
+		sides=(pgq_ext table) also=(ack_claim delivered returning ceiling)
 		seconds=1.5 warm_up=0.5 stock=60000 bulk_stock=600000
 		enqueuers=(32) bulks=(1000) clients=(32 200) batches=(500)
 		workers=(200) work_stock=100000
@@ -128,7 +128,10 @@ run_claim()
 		for case in "${clients[@]}"; do
 			for side in "${sides[@]}" "${also[@]}"; do
 				verbs=claim,ack
-				[ $side != ack_claim ] || verbs=ack_claim
+				case $side in
+					ack_claim) verbs=ack_claim ;;
+					returning) verbs=claim ;;
+				esac
 				turn $stock do=$verbs clients="$case" seconds=$seconds jobs=$((stock - case))
 			done
 		done
@@ -140,9 +143,12 @@ run_batch()
 	fresh_server
 	for ((round = 1; round <= rounds; round++)); do
 		for case in "${batches[@]}"; do
-			for side in "${sides[@]}" ack_claim delivered ceiling; do
+			for side in "${sides[@]}" ack_claim delivered returning ceiling; do
 				verbs=claim,ack
-				[ $side != ack_claim ] || verbs=ack_claim
+				case $side in
+					ack_claim) verbs=ack_claim ;;
+					returning) verbs=claim ;;
+				esac
 				turn $bulk_stock do=$verbs clients=1 batch="$case" seconds=$seconds jobs=$((bulk_stock - case))
 			done
 		done

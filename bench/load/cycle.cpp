@@ -43,8 +43,7 @@ private:
 
 	std::vector<Step> steps;
 	Verb last; // acknowledges the jobs of the last ack_claim
-	// number of the next job, for a side whose claims do not return which jobs they have; otherwise
-	// 0
+	// number of the next job, for a side whose jobs the client chooses; otherwise 0
 	long number = 0;
 	std::vector<Client> clients;
 	// (end of work, client); all work takes the same time
@@ -107,8 +106,8 @@ Cycle::Cycle(const Side &side, const Arguments &arguments)
 		verbs.push_back(&step.verb);
 	if (side.has("last"))
 		verbs.push_back(&(last = describe(side, "last")));
-	if (side.has("number"))
-		number = std::stol(Connection().execute(side.sql("number")));
+	if (const char *piece = batch > 1 ? "number_many" : "number"; side.has(piece))
+		number = std::stol(Connection().execute(side.sql(piece)));
 	for (long i = arguments.number("clients", 1); i > 0; i--)
 		clients.push_back({.connection = Connection(verbs)});
 }
@@ -144,7 +143,13 @@ Cycle::next_step(Client &client)
 	if (step.name == "enqueue")
 		client.connection.start(step.verb, {enqueued});
 	else if (step.name == "claim")
-		client.connection.start(step.verb, {});
+	{
+		client.claimed.clear();
+		if (number > 0)
+			count_off(client);
+		client.connection.start(step.verb, step.verb.parameters() > 0 ? client.claimed
+																	  : std::vector<std::string>{});
+	}
 	else if (client.claimed.empty()) // the first ack_claim has nothing to acknowledge
 		client.connection.start(step.verb, {"{}", "{}"});
 	else
@@ -157,26 +162,27 @@ as_parameter(const Verb &verb, const std::string &list)
 	return verb.takes_array ? "{" + list + "}" : list;
 }
 
-// Give the client the next numbers as its jobs, whatever the claim has returned.
+// Give the client the next numbers as its jobs.
 void
 Cycle::count_off(Client &client)
 {
+	const Verb &verb = steps[std::min(client.step + 1, steps.size() - 1)].verb;
 	std::string list = std::to_string(number++);
 	for (long i = 1; i < batch; i++)
 		list += "," + std::to_string(number++);
-	client.claimed = {as_parameter(steps[client.step + 1].verb, list)};
+	client.claimed = {as_parameter(verb, list)};
 }
 
 // The first columns of the claimed rows are the parameters of the acknowledgement.
 void
 Cycle::claimed(Client &client)
 {
-	if (number > 0)
-		return count_off(client);
 	auto &connection = client.connection;
-	client.jobs = connection.rows();
-	if (client.jobs == 0)
+	if (connection.rows() == 0)
 		fail("a claim came back empty");
+	if (number > 0)
+		return;
+	client.jobs = connection.rows();
 	client.claimed.clear();
 	bool again = steps[client.step].name == "ack_claim";
 	if (client.step + 1 == steps.size() && !again)

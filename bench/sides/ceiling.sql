@@ -19,6 +19,9 @@ INSERT INTO jobs_:queue (payload) SELECT unnest($1::jsonb[]) RETURNING id;
 -- number
 SELECT coalesce(min(id), 1) FROM jobs_:queue;
 
+-- number_many
+SELECT coalesce(min(id), 1) FROM jobs_:queue;
+
 -- claim
 SELECT 1;
 

@@ -11,10 +11,19 @@ SELECT count(*) FROM jobs_:queue;
 -- vacuum
 VACUUM (ANALYZE, INDEX_CLEANUP ON) jobs_:queue;
 
+-- number
+SELECT coalesce(min(id), 1) FROM jobs_:queue;
+
+-- claim
+SELECT id, payload FROM jobs_:queue WHERE id = $1;
+
 -- claim_many
 SELECT id, payload
 FROM (SELECT setval('next_:queue', nextval('next_:queue') + :batch - 1) AS last OFFSET 0) AS chosen, jobs_:queue
 WHERE id > last - :batch AND id <= last;
+
+-- ack
+DELETE FROM jobs_:queue WHERE id = $1;
 
 -- ack_many
 DELETE FROM jobs_:queue WHERE id = ANY ($1);

@@ -7,6 +7,7 @@
 #include "enqueue/enqueue_job.h"
 #include "enqueue/job_json.h"
 #include "enqueue/unique_key.h"
+#include "rows/job_ids.h"
 #include "rows/unique_key.h"
 #include "steps/depth.h"
 
@@ -39,15 +40,11 @@ job_of_arguments(FunctionCallInfo fcinfo, int first)
 /* ---- arrays ---- */
 
 namespace {
-/*
- * An element of the array of jobs, with a unique key. The job id is drawn when the element is read,
- * so that the ids have the order of the array.
- */
+/* An element of the array of jobs, with a unique key. */
 struct KeyedElement
 {
 	uint32 element;
 	int64 hash;
-	int64 job_id;
 };
 
 struct Enqueuing
@@ -56,7 +53,11 @@ struct Enqueuing
 	Jsonb *array;
 	TimestampTz now;
 	MemoryContext caller;
-	int64 *ids; /* job ids, by number of the element */
+	/*
+	 * Ids, by number of the element: first the id that is drawn for the element when it is read,
+	 * then the id of the job that carries the request.
+	 */
+	int64 *ids;
 	KeyedElement *keyed;
 	uint32 n_keyed;
 
@@ -83,29 +84,29 @@ for_elements(uint32 *element, Body body)
 
 /*
  * Add an element with a unique key to `keyed`. Such elements are enqueued after all elements
- * without a unique key. batch: the n jobs read before this element, which must get their ids first.
+ * without a unique key.
  */
 static void
-put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules, NewJob *batch, int n)
+put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules)
 {
 	if (enqueuing->keyed == nullptr)
 		enqueuing->keyed = static_cast<KeyedElement *>(
 			MemoryContextAllocHuge(enqueuing->caller, enqueuing->total() * sizeof(KeyedElement)));
-	for (int i = 0; i < n; i++)
-		number_job(&batch[i]);
-	enqueuing->keyed[enqueuing->n_keyed++] = {
-		element, hash_of_key(enqueuing->ref.queue_id, rules.key), new_job_id()};
+	enqueuing->keyed[enqueuing->n_keyed++] = {element,
+											  hash_of_key(enqueuing->ref.queue_id, rules.key)};
 }
 
 /*
  * Read the next kInsertBatch elements, from *next on, and put the jobs without a unique key into
- * batch. elements[i]: the number of the element of batch[i]. Return the number of jobs in batch.
+ * batch. elements[i]: the number of the element of batch[i]. Draw ids for all elements that were
+ * read, in the order of the array. Return the number of jobs in batch.
  */
 static int
 read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *elements)
 {
 	int n = 0;
-	uint32 end = Min(enqueuing->total(), *next + kInsertBatch);
+	uint32 first = *next;
+	uint32 end = Min(enqueuing->total(), first + kInsertBatch);
 	CHECK_FOR_INTERRUPTS();
 	for_elements(next, [&] {
 		for (; *next < end; (*next)++)
@@ -114,13 +115,16 @@ read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *elements)
 			KeyRules rules = key_rules(spec, enqueuing->now);
 			if (rules.key != nullptr)
 			{
-				put_aside(enqueuing, *next, rules, batch, n);
+				put_aside(enqueuing, *next, rules);
 				continue;
 			}
 			elements[n] = *next;
 			batch[n++] = job_of(enqueuing->ref.queue_id, spec, enqueuing->now);
 		}
 	});
+	draw_job_ids(&enqueuing->ids[first], static_cast<int>(end - first));
+	for (int i = 0; i < n; i++)
+		batch[i].set(kJobId, Int64GetDatum(enqueuing->ids[elements[i]]));
 	return n;
 }
 
@@ -129,15 +133,12 @@ enqueue_plain(Enqueuing *enqueuing, MemoryContext scratch)
 {
 	NewJob batch[kInsertBatch];
 	uint32 elements[kInsertBatch];
-	int64 ids[kInsertBatch];
 	uint32 next = 0;
 	while (next < enqueuing->total())
 	{
 		int n = read_batch(enqueuing, &next, batch, elements);
 		if (n > 0)
-			enqueue_jobs(enqueuing->ref, batch, n, ids);
-		for (int i = 0; i < n; i++)
-			enqueuing->ids[elements[i]] = ids[i];
+			enqueue_jobs(enqueuing->ref, batch, n, nullptr);
 		MemoryContextReset(scratch);
 	}
 }
@@ -148,7 +149,7 @@ request_of(const Enqueuing &enqueuing, const KeyedElement &keyed)
 	JobSpec spec = job_of_array(enqueuing.array, keyed.element);
 	KeyedRequest request =
 		keyed_request(enqueuing.ref.queue_id, spec, key_rules(spec, enqueuing.now), enqueuing.now);
-	request.job.set(kJobId, Int64GetDatum(keyed.job_id));
+	request.job.set(kJobId, Int64GetDatum(enqueuing.ids[keyed.element]));
 	return request;
 }
 

@@ -73,7 +73,8 @@ enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids)
 		add_hint(ref, hints[i], true);
 		if (hints[i].delayed)
 			note_due(ref, tables().queue, hints[i].key.run_at, 1);
-		ids[i] = hints[i].key.job_id;
+		if (ids != nullptr)
+			ids[i] = hints[i].key.job_id;
 	}
 	pfree(hints);
 }

@@ -15,7 +15,7 @@ QueueRef queue_for_enqueue(const char *name, Permission permission = Permission:
 
 /*
  * Insert the jobs, and register hints and counts for them. ids: receives one id for each job, in
- * the order of the jobs.
+ * the order of the jobs; null if the caller has set the ids of all jobs.
  */
 void enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids);
 

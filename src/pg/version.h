@@ -10,6 +10,7 @@ extern "C" {
 #include "commands/explain_state.h"
 #endif
 #if PG_VERSION_NUM >= 190000
+#include "commands/sequence_xlog.h"
 #include "nodes/miscnodes.h"
 #endif
 }

@@ -111,6 +111,26 @@ finish_descriptor([[maybe_unused]] TupleDesc desc)
 #endif
 }
 
+/* The number in the special space of a sequence's page: SEQ_MAGIC of the server. */
+inline constexpr uint32 kSequenceMagic = 0x1717;
+
+/* Write the WAL record of a sequence's page, which has only that row. */
+inline XLogRecPtr
+log_sequence(Relation rel, Buffer buffer, HeapTuple row)
+{
+	xl_seq_rec record;
+#if PG_VERSION_NUM >= 160000
+	record.locator = rel->rd_locator;
+#else
+	record.node = rel->rd_node;
+#endif
+	XLogBeginInsert();
+	XLogRegisterBuffer(0, buffer, REGBUF_WILL_INIT);
+	XLogRegisterData(reinterpret_cast<char *>(&record), sizeof(record));
+	XLogRegisterData(reinterpret_cast<char *>(row->t_data), row->t_len);
+	return XLogInsert(RM_SEQ_ID, XLOG_SEQ_LOG);
+}
+
 /* Type of the argument `item` of PageAddItem(). */
 #if PG_VERSION_NUM >= 190000
 using PageItem = const void *;

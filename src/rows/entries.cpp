@@ -22,6 +22,27 @@ key_of(Relation index, IndexTuple entry)
 }
 
 /*
+ * Make the key that of another entry: only the values differ, unless one of them is NULL, which is
+ * part of the key. Returns the key to use from now on.
+ */
+static BTScanInsert
+key_of_next(Relation index, BTScanInsert key, IndexTuple entry)
+{
+	for (int i = 0; i < key->keysz; i++)
+	{
+		ScanKey column = &key->scankeys[i];
+		bool is_null;
+		column->sk_argument = index_getattr(entry, i + 1, RelationGetDescr(index), &is_null);
+		if (is_null || (column->sk_flags & SK_ISNULL))
+		{
+			pfree(key);
+			return key_of(index, entry);
+		}
+	}
+	return key;
+}
+
+/*
  * Return the offset on this leaf at which the key belongs: behind the item at `after` (0: none),
  * and before all greater items. Returns an invalid offset if the key belongs to another leaf, or if
  * the leaf has an item with the same columns, even if the row of that item is dead. So a valid
@@ -51,21 +72,6 @@ place_of_key(Relation index, BTScanInsert key, Page leaf, OffsetNumber after)
 	return low;
 }
 
-/*
- * Like place_of_key(), but for an entry. Returns an invalid offset also if the leaf has no room for
- * the entry.
- */
-static OffsetNumber
-place_of_entry(Relation index, IndexTuple entry, Page leaf, OffsetNumber after)
-{
-	if (PageGetFreeSpace(leaf) < IndexTupleSize(entry))
-		return InvalidOffsetNumber;
-	BTScanInsert key = key_of(index, entry);
-	OffsetNumber place = place_of_key(index, key, leaf, after);
-	pfree(key);
-	return place;
-}
-
 static OffsetNumber
 before_first(Page leaf)
 {
@@ -82,16 +88,22 @@ put(Relation index, IndexTuple entry, Page leaf, OffsetNumber place)
 
 /*
  * Put entries on the leaf, starting with entries[0], as long as each entry belongs directly behind
- * the previous entry. Returns the number of entries put.
+ * the previous entry and the leaf has room. key: that of entries[0]. Returns the number of entries
+ * put.
  */
 static int
-put_run(Relation index, IndexTuple *entries, int n, Page leaf)
+put_run(Relation index, BTScanInsert *key, IndexTuple *entries, int n, Page leaf)
 {
 	int done = 0;
 	OffsetNumber place = before_first(leaf);
-	while (done < n &&
-		   (place = place_of_entry(index, entries[done], leaf, place)) != InvalidOffsetNumber)
+	while (PageGetFreeSpace(leaf) >= IndexTupleSize(entries[done]) &&
+		   (place = place_of_key(index, *key, leaf, place)) != InvalidOffsetNumber)
+	{
 		put(index, entries[done++], leaf, place);
+		if (done == n)
+			break;
+		*key = key_of_next(index, *key, entries[done]);
+	}
 	return done;
 }
 
@@ -106,15 +118,16 @@ insert_run(Relation heap, Relation index, IndexTuple *entries, int n)
 	Buffer buffer = lock_leaf(heap, index, key);
 	Page leaf = BufferGetPage(buffer);
 	int done = 0;
-	pfree(key);
-	if (place_of_entry(index, entries[0], leaf, before_first(leaf)) != InvalidOffsetNumber)
+	if (PageGetFreeSpace(leaf) >= IndexTupleSize(entries[0]) &&
+		place_of_key(index, key, leaf, before_first(leaf)) != InvalidOffsetNumber)
 	{
 		CheckForSerializableConflictIn(index, nullptr, BufferGetBlockNumber(buffer));
 		GenericXLogState *change = GenericXLogStart(index);
-		done = put_run(index, entries, n, GenericXLogRegisterBuffer(change, buffer, 0));
+		done = put_run(index, &key, entries, n, GenericXLogRegisterBuffer(change, buffer, 0));
 		GenericXLogFinish(change);
 	}
 	_bt_relbuf(index, buffer);
+	pfree(key);
 	return done;
 }
 

@@ -2,14 +2,23 @@
 
 #include "catalog/shape.h"
 #include "rows/index.h"
+#include "rows/job_ids.h"
 #include "rows/tuple.h"
 
 namespace pgq {
 
-int64
-new_job_id()
+/* As hint_of() of the row that was inserted at `tid`. */
+static Hint
+hint_of_new(const NewJob &job, const ItemPointerData &tid, int segment)
 {
-	return nextval_internal(look_at_tables().job_id_seq, false);
+	auto get = [&](JobColumn column) { return job.values[column - 1]; };
+	Key key{DatumGetInt32(get(kJobPriority)), DatumGetTimestampTz(get(kJobRunAt)),
+			DatumGetInt64(get(kJobId))};
+	return {.key = key,
+			.place = place_of(tid, segment),
+			.delayed = is_delayed(key.run_at, DatumGetTimestampTz(get(kJobEnqueuedAt)),
+								  DatumGetInt32(get(kJobAttempts))),
+			.group = job.nulls[kJobGroupId - 1] ? 0 : DatumGetInt64(get(kJobGroupId))};
 }
 
 void
@@ -22,14 +31,15 @@ insert_jobs(NewJob *jobs, int n, Hint *hints)
 	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
 	for (int i = 0; i < n; i++)
 	{
-		number_job(&jobs[i]);
+		if (jobs[i].nulls[kJobId - 1])
+			jobs[i].set(kJobId, Int64GetDatum(new_job_id()));
 		jobs[i].set(kJobSegment, Int16GetDatum(segment.number));
 		tuples[i] = former.form(jobs[i].values, jobs[i].nulls, kJobColumns);
 	}
 	insert_tuples(rel, tuples, n);
 	insert_job_index_entries(rel, segment.number, tuples, n, true);
 	for (int i = 0; i < n; i++)
-		hints[i] = hint_of(tuples[i], RelationGetDescr(rel), static_cast<uint16>(segment.number));
+		hints[i] = hint_of_new(jobs[i], tuples[i]->t_self, segment.number);
 	table_close(rel, NoLock);
 }
 

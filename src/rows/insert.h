@@ -23,20 +23,10 @@ struct NewJob
 	}
 };
 
-int64 new_job_id();
-
-/* Give the job a new id unless the caller has set one. */
-inline void
-number_job(NewJob *job)
-{
-	if (job->nulls[kJobId - 1])
-		job->set(kJobId, Int64GetDatum(new_job_id()));
-}
-
 /*
- * Insert n jobs. Jobs without an id get increasing ids in the order of the array. First the rows
- * are written page by page, then their index entries. hints: an array of n elements, filled with
- * the hint of each job.
+ * Insert n jobs. A job without an id gets a new one; if there are many, the caller should set their
+ * ids (draw_job_ids()), which costs less. First the rows are written page by page, then their index
+ * entries. hints: an array of n elements, filled with the hint of each job.
  */
 void insert_jobs(NewJob *jobs, int n, Hint *hints);
 
