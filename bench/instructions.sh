@@ -6,7 +6,8 @@
 #                                     begin with it. Fails if a call takes over 3 % more than the baseline
 #   bench/instructions.sh baseline    writes what it has counted to bench/instructions.tsv, the baseline, and to docs/benchmarks.md
 #
-#   PG=19       counts on that version
+#   PG=19       counts on that version. If that runs in a root (script/debian_root.sh), nothing is written: give what it prints, without
+#               its heading and with a tab before each number, to bench/instructions.pl
 #   KEEP=DIR    keeps the files of callgrind, for callgrind_annotate
 set -uo pipefail
 arguments=("$@")
