@@ -162,8 +162,8 @@ replace_path(PlannerInfo *root, RelOptInfo *rel, Index number, RangeTblEntry *en
 
 /*
  * The plan has the call in custom_exprs, so that the server replaces parameters in it, and forgets
- * the plan when the function is changed. custom_private: the number of the function, and of each
- * column.
+ * the plan when the function is changed. custom_private: the index of the function in functions[],
+ * then for each column that the query uses its number in the function's result, from 0.
  */
 static Plan *
 make_plan(PlannerInfo *, RelOptInfo *, CustomPath *path, List *target, List *clauses, List *)

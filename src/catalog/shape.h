@@ -42,7 +42,10 @@ bool has_whole_segments();
  */
 bool shapes_known();
 
-/* Raise error 55000 if some segments or indexes are missing. Look as has_whole_segments() does. */
+/*
+ * Raise error 55000 if only some of the segments exist, or if an index is missing. No error if
+ * there are no segments at all. Locks the segments as has_whole_segments() does.
+ */
 void require_whole_segments();
 
 } // namespace pgq

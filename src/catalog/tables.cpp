@@ -422,7 +422,10 @@ Tables::current(RingName ring) const
 {
 	if (!has_segments)
 		complain_incomplete();
-	/* If no slot says which segment is current, return any segment. */
+	/*
+	 * Return any segment of the ring if the database has no slot in shared memory, or if no segment
+	 * has the number that the slot calls current.
+	 */
 	const Segment *current = nullptr;
 	if (database != nullptr)
 		current = find(static_cast<int>(pg_atomic_read_u32(&database->rings[ring].current)));

@@ -24,7 +24,11 @@ struct Candidate
 	uint64 serial;
 	int64 token;
 	Hint hint;
-	Turns::Given turn; /* Schedule::last_turn() after the pop */
+	/*
+	 * Only with fair: the turn that the group got when this job was popped. Needed to undo the turn
+	 * if the job is not handed out.
+	 */
+	Turns::Given turn;
 	Visibility visibility;
 	bool ghost; /* verify() has found no live row of the job */
 	JobRow row;

@@ -196,7 +196,10 @@ public:
 		others_.note(limit_, when);
 	}
 
-	/* Call visit() for each part of the starts of the others that still count: RateOf::for_each_part(). */
+	/*
+	 * The counter of the others (the groups without an entry) counts starts in short parts of the
+	 * period. Call visit() for each part whose starts still count; see RateOf::for_each_part().
+	 */
 	template <typename Visit> void for_each_other_part(Visit visit)
 	{
 		others_.for_each_part(now_, visit);

@@ -439,8 +439,9 @@ private:
 	uint32_t fired_;
 	int late_refills_; /* number of consecutive timer refills, up to the last one, that did not get past the due line */
 	bool handed_over_;
-	bool timer_read_;	/* a timer refill has finished since all rows were to be read */
-	bool timer_pulled_; /* all rows were to be read again since the last timer refill began */
+	bool
+		timer_read_; /* timer refill, or hand_over_due(), since the last pull_back() to the lowest key */
+	bool timer_pulled_; /* pull_back() to the lowest key since the last timer refill began */
 };
 static_assert(std::is_trivially_copyable_v<Schedule>);
 

@@ -11,7 +11,11 @@ namespace pgq {
 
 /* The slot of this process, if it is a handler's worker. */
 static constinit HandlerSlot *my_slot = nullptr;
-static constinit int64 soon_until = 0; /* monotonic: calls before that are soon after the start */
+/*
+ * Monotonic: kSoon after the first handler's worker was started. A call that begins before this
+ * time begins "soon after the start of the server" (HandlerSuspects).
+ */
+static constinit int64 soon_until = 0;
 
 Size
 handler_slots_size()

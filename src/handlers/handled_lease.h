@@ -29,8 +29,9 @@ void give_back_handled(HandledJob *job);
 void lose_handled(const HandledJob &job);
 
 /*
- * At exit: jobs whose calls have begun have lost their leases, and the attempts count; the others
- * are given back uncounted.
+ * End the leases of the jobs that have not ended, when the worker exits or may not run the handler
+ * any more. If a call with the job has begun, its lease is lost, so that the scheduler counts the
+ * attempt. Otherwise the job is given back, and no attempt is counted.
  */
 void leave_handled(const HandledJobs &jobs);
 

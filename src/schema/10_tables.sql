@@ -100,8 +100,8 @@ CREATE TABLE pgq_ext.job (
     attempts     integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     segment      smallint NOT NULL DEFAULT 0,
     payload      jsonb NOT NULL,
-    -- Columns that are NULL in most jobs are at the end: NULLs at the end of a row take no space (TupleFormer in
-    -- rows/tuple.h).
+    -- Columns that are NULL in most jobs are at the end. If the last columns of a row are NULL, TupleFormer
+    -- (rows/tuple.h) ends the row before them, so most rows need no bitmap of NULLs.
     max_attempts integer CHECK (max_attempts >= 1),
     expires_at   timestamptz,
     fence        bigint,

@@ -45,7 +45,10 @@ unlock_at_commit(int number, int64 token, bool swept)
 	with_locks([&](LockHold &hold) {
 		NamedLock &lock = hold[number];
 		bool ours = !lock.is_open() || lock.changer == my_procno();
-		/* The holder may have extended the lock since the sweep found its time to be over. */
+		/*
+		 * If the scheduler ends the lock because its time was over, check the time again: the holder
+		 * may have extended the lock meanwhile.
+		 */
 		current = lock.now.token == token && lock.now.state == GrantState::kHeld && ours &&
 				  (!swept || lock.is_over(hold.monotonic()));
 		if (!current)

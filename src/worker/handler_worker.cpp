@@ -37,9 +37,13 @@ struct HandlerWorker
 	int64 idle_since;
 	int64 looked_around;
 	int64 reported; /* when statistics were last reported */
-	int fruitless;	/* number of looks in a row that have found jobs that no claim has got */
-	int64 calls;	/* number of claims that found a job */
-	Size memory;	/* of TopMemoryContext after the start */
+	/*
+	 * number of consecutive waits that began although a queue had jobs, because this worker's
+	 * claims had got none of them (for example locked rows); each such wait is longer than the last
+	 */
+	int fruitless;
+	int64 calls; /* number of claims that found a job */
+	Size memory; /* of TopMemoryContext after the start */
 };
 
 } // namespace

@@ -6,9 +6,11 @@
 namespace pgq {
 
 /*
- * Run all jobs in one transaction. If jobs are cancelled meanwhile, run the others so again. If it
- * fails, run each of them in a transaction of its own, and end the attempts of those that fail.
- * Ends the process if the server stops.
+ * Call the handler for all jobs in one transaction. If some of the jobs are cancelled or end
+ * meanwhile, call it again for the others, in one transaction. If the call fails, call the handler
+ * for each job in a transaction of its own, and end the attempts that fail. Gives the remaining
+ * jobs back if others wait for jobs, if a call has taken long, if the leases may end, or if the
+ * handler may not run any more. Ends the process if the server stops.
  */
 void run_jobs(const HandlerRow &handler, const char *queue, HandledJobs *jobs);
 

@@ -304,9 +304,10 @@ start_handler_worker(const QueueRef &ref, const QueuePass &)
 		since = hold->handler.claimable_since;
 	});
 	/*
-	 * Most probably, a waiting worker of the role was woken for this job. But all waiting workers
-	 * of the role may be in lines of other queues only, so wake them. Start another worker only if
-	 * the job still waits a little later.
+	 * If the role has an idle worker, that worker was most probably woken when the job became
+	 * ready. But a worker waits at max_claim_queues queues at most, so perhaps no idle worker waits
+	 * at this queue. So wake all handlers' workers of this database, which then look at their
+	 * queues. Start another worker only if jobs still wait kStartDelay later.
 	 */
 	int64 now = monotonic_now();
 	if (workers_of_role(role).idle > 0 && now < since + QueueHandler::kStartDelay)
