@@ -56,6 +56,18 @@ Actor::take_turn()
 	}
 }
 
+void
+Actor::finish(Transaction &tx)
+{
+	int n = random.between(1, 100);
+	if (n <= 15)
+		tx.roll_back();
+	else if (n <= 25 && may_prepare())
+		tx.prepare();
+	else
+		tx.commit();
+}
+
 std::string
 Actor::some_queue()
 {

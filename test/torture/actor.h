@@ -45,6 +45,8 @@ protected:
 	JobSpec some_job();
 	/* Return whether one more prepared transaction is allowed. */
 	bool may_prepare() { return world.prepares && world.prepared.size() < kPreparedMax; }
+	/* Commit the transaction, or sometimes roll it back or prepare it. */
+	void finish(Transaction &tx);
 
 private:
 	std::thread thread;

@@ -25,24 +25,11 @@ private:
 	void drop();
 	void redrive();
 	void look();
-	void finish(Transaction &tx);
 };
 
 } // namespace
 
 static constexpr int kMostJobs = 120;
-
-void
-Dispatcher::finish(Transaction &tx)
-{
-	int n = random.between(1, 100);
-	if (n <= 15)
-		tx.roll_back();
-	else if (n <= 25 && may_prepare())
-		tx.prepare();
-	else
-		tx.commit();
-}
 
 /* ---- jobs ---- */
 

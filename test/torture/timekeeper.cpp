@@ -21,7 +21,6 @@ private:
 	void do_ticks();
 	void say_again();
 	void change_one();
-	void finish(Transaction &tx);
 };
 
 } // namespace
@@ -41,18 +40,6 @@ prepare_ticks(Session &session)
 		(void) session.connection.run(kSchedule,
 									  {schedule.name, schedule.cron, kTickQueue, schedule.missed});
 	session.world.timetable.begins(before, wall());
-}
-
-void
-Timekeeper::finish(Transaction &tx)
-{
-	int n = random.between(1, 100);
-	if (n <= 15)
-		tx.roll_back();
-	else if (n <= 25 && may_prepare())
-		tx.prepare();
-	else
-		tx.commit();
 }
 
 void
