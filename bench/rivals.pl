@@ -120,7 +120,7 @@ sub goals
 		}
 	}
 	push @rows, [ 'queues in PostgreSQL that are ahead of `pgq_claim` and `pgq_ack`, or of the enqueue', '0', scalar @ahead, '', @ahead ? join('; ', @ahead) : 'reached' ];
-	return table([ 'goal', 'wanted', 'measured', 'the ceiling', '' ], @rows);
+	return table([ 'goal', 'wanted', 'measured', 'the ceiling', 'result' ], @rows);
 }
 
 my @sections = (
@@ -156,16 +156,16 @@ Clients use Unix sockets for PostgreSQL, Redis and beanstalkd, and TCP for Rabbi
   `pop` is one call, but the job is lost if the worker dies, so it is not compared.
 - **PgQ** (by Skype) stores events in tables that are truncated one after the other. Every consumer sees all events, in batches between two points in time (ticks). The calls are `insert_event`, `next_batch`, `get_batch_events` and `finish_batch`; one function makes the three calls of a claim, which saves PgQ round trips.
   PgQ cannot hand out single jobs, cannot share them among workers (without its extension pgq_coop, which Debian does not have), and cannot retry a job without a second table. In the measurements with waiting workers the ticker pgqd runs every 0.1 s, the queue has a tick after 10 ms, and the consumer polls every 20 ms. With the default times (1 s for pgqd, 3 s for the queue) a job waits for seconds.
-- **graphile-worker**: `add_job`, `add_jobs`; `run()` with `concurrentJobs`. The column for 100 jobs uses `localQueue` and `completeJobBatchDelay`, the documented way to more speed: a process takes 100 jobs at a time, which come back late if the process dies. Workers use LISTEN to learn of new jobs.
+- **graphile-worker**: `add_job` and `add_jobs` enqueue, and `run()` with `concurrentJobs` works. The column for 100 jobs uses `localQueue` and `completeJobBatchDelay`, the documented way to more speed: a process takes 100 jobs at a time. If the process dies, these jobs come back late. Workers use LISTEN to learn of new jobs.
   The NOTIFY of each `add_job` makes commits run one after the other, so clients cannot share an fsync. That is why 32 clients hardly enqueue faster than one.
-- **pg-boss**: `send` and `insert`; then `fetch` and `complete` in a loop, because `work()` polls at most every 0.5 s. In the measurements with waiting workers `work()` is used. A finished job stays as a row until maintenance archives it.
-  Its index does not have the order in which jobs are fetched. So each fetch reads and sorts all waiting jobs, 20,000 in these tables; with a short queue it is many times as fast.
+- **pg-boss**: `send` and `insert` enqueue. Workers call `fetch` and `complete` in a loop, because `work()` polls at most every 0.5 s. In the measurements with waiting workers `work()` is used. A finished job stays as a row until maintenance archives it.
+  The index of pg-boss does not have the order in which jobs are fetched. So each fetch reads and sorts all waiting jobs, 20,000 in these tables; with a short queue a fetch is many times as fast.
 - **Redis, list**: the reliable queue of the Redis documentation, with `LPUSH`, `BRPOPLPUSH` into a list of the worker, and `LREM`. 100 jobs are sent as a pipeline. The application itself must bring back the jobs of a dead worker. All jobs are in memory. Redis calls fsync once for all commands that it reads at a time.
-- **Redis, stream**: `XADD`, `XREADGROUP`, `XACK` and `XDEL`. `XAUTOCLAIM` brings back the jobs of dead workers; it is not measured.
+- **Redis, stream**: the calls are `XADD`, `XREADGROUP`, `XACK` and `XDEL`. `XAUTOCLAIM` brings back the jobs of dead workers; it is not measured.
 - **RabbitMQ**: a classic durable queue, or a quorum queue (of one node). `basic.consume` has a prefetch of as many messages as the other queues claim in one call. In a further row the prefetch is 100, as the documentation of RabbitMQ recommends: then a worker gets the next job before it has acknowledged the last one. RabbitMQ does not answer an acknowledgement. So its workers do not wait until the acknowledgement is on disk, and after a crash some finished jobs run again. The workers of the other queues do wait. A consumer may get a message before its publisher gets the confirm.
-- **beanstalkd**: `put`, `reserve` and `delete`. For 100 jobs the client sends 100 commands at once, and beanstalkd answers them one after the other. Its one thread calls fsync for every command that changes something, so clients cannot share an fsync. All jobs are in memory.
+- **beanstalkd**: the calls are `put`, `reserve` and `delete`. For 100 jobs the client sends 100 commands at once, and beanstalkd answers them one after the other. Its one thread calls fsync for every command that changes something, so clients cannot share an fsync. All jobs are in memory.
 
-Some queues are faster for these reasons. Redis does not parse SQL and keeps no versions of rows, and its single process writes the commands of all clients with one fsync. In PostgreSQL each client has a process, which commits on its own. RabbitMQ's workers do not
+Some queues are faster than pgq_ext for these reasons. Redis does not parse SQL and keeps no versions of rows, and its single process writes the commands of all clients with one fsync. In PostgreSQL each client has a process, which commits on its own. RabbitMQ's workers do not
 wait for their acknowledgements. pgq_ext exceeds the *ceiling* only where it saves round trips, commits, index entries or dead rows; its claim writes nothing to disk. One client alone cannot share an fsync with others, so the columns with one client mostly compare how the servers write their files.
 
 A queue outside of PostgreSQL cannot enqueue in the transaction that writes the business data. So an application needs an outbox for such a queue. Without it a job can be lost, or can be done although the transaction was rolled back.
