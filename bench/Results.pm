@@ -96,7 +96,7 @@ CI fails if a call needs over 3 % more than the table says.
 
 The column *wanted* has the goals that were set on PostgreSQL 15 with the figures of prototypes. `pgq_enqueue_many` reaches its goal. The other goals are missed: those of single calls by 2 to 4 %, those of batches by a quarter. The reasons are:
 
-- Two prototypes were [rejected](decisions.md). Deleting a row under the lock under which it was looked at would save 1.3 thousand instructions for each acknowledged job. Another kind of lock of the queue would save 0.7 thousand for an enqueue.
+- Two prototypes were [rejected](decisions.md). The first one looked at a row and deleted it under one lock of its page; it would save 1.3 thousand instructions for each acknowledged job. The second one had another kind of lock for a queue; it would save 0.7 thousand for an enqueue.
 - Since the prototypes were measured, the instructions of pgq_ext itself have grown from 8.7 to 10.0 thousand for a claim and its ack.
 - The figures for batches of 500 include the reading of further waiting jobs from the table. If the scheduler happens to read these jobs instead, a job takes 20.4 thousand.
 - An enqueue needs 14 thousand to read the JSON text and 15 thousand to make the entries in the two indexes. Functions of the server do both.

@@ -479,7 +479,7 @@ A measurement has several rounds. In each round each side runs once, and each fi
 MD
 	print map { "- $_: $machine{$_}\n" }
 		grep { exists $machine{$_} } 'date', 'processor', 'memory', 'system', 'PostgreSQL', 'settings', 'pgq_ext', 'pgmq';
-	print "\n```sh\n$machine{command}\n```\n\n## Goals\n\n";
+	print "\n```sh\n$machine{command}\n```\n\n## Goals\n\nIn a goal, *A against B* stands for the figure of A divided by the figure of B. The column *the ceiling* has the value that the ceiling would reach in place of pgq_ext.\n\n";
 }
 print goals_table(), "\n";
 for my $section (@sections)

@@ -140,13 +140,13 @@ my @sections = (
 	[ 'held', 'While a snapshot is held',
 		'This section compares only the queues in PostgreSQL, by the SQL that they run. Another session has a `REPEATABLE READ` transaction open all ' .
 		'the time, as a report or a dump does, so VACUUM cannot remove any dead row. Before the first figure was taken, each queue had done 100,000 ' .
-		'jobs under that snapshot. There are 32 clients with one job a call, or one client with 100 jobs a call, as above.', \&held ]);
+		'jobs under that snapshot. There are 32 clients with one job a call, or one client with 100 jobs a call, as in the sections above.', \&held ]);
 
 my %text = (sides => <<'MD');
 ## Who takes part, and how
 
 All queues and all clients are on one machine. Each queue answers an enqueue only after the job is on disk: PostgreSQL with `synchronous_commit = on`, Redis with `appendfsync always`, RabbitMQ with
-publisher confirms of persistent messages in durable queues, beanstalkd with `-f 0`. The versions are those of Debian and npm, with their default settings otherwise, and each queue is one server. A measurement has several rounds. In each round each queue runs once, and each figure is the median of the rounds. Payloads have 46 bytes. After each workload the remaining jobs are counted.
+publisher confirms of persistent messages in durable queues, beanstalkd with `-f 0`. The programs come from Debian and npm. All other settings have their defaults, and each queue is one server. A measurement has several rounds. In each round each queue runs once, and each figure is the median of the rounds. Payloads have 46 bytes. After each workload the remaining jobs are counted.
 
 Clients use Unix sockets for PostgreSQL, Redis and beanstalkd, and TCP for RabbitMQ. The client for queues in SQL is `bench/load` (one process, prepared statements). The client for Redis, RabbitMQ and beanstalkd is `bench/brokers` (a thread for each client, with hiredis, librabbitmq, or a socket). Each library for Node runs in one Node process, as in most installations. That process may be the bottleneck. So the SQL statements that the library sends were also recorded, and `bench/load` ran them: these are the rows "its SQL".
 
