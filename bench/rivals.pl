@@ -125,8 +125,8 @@ sub goals
 
 my @sections = (
 	[ 'enqueue', 'Enqueue',
-		'Jobs are only enqueued; no worker runs. Either 1 or 32 clients enqueue one job a call, or one client enqueues 100 jobs a call. Depending on ' .
-		'the queue these are an array, a pipeline or a batch of messages.', sub { rates('enqueue') } ],
+		'Jobs are only enqueued; no worker runs. Either 1 or 32 clients enqueue one job a call, or one client enqueues 100 jobs a call. How the 100 jobs are sent ' .
+		'depends on the queue: as an array, a pipeline or a batch of messages.', sub { rates('enqueue') } ],
 	[ 'claim', 'Claim and ack',
 		'Either 1 or 32 clients claim and acknowledge one job at a time, and wait for each answer; or one client has 100 jobs at a time. There are ' .
 		'always enough jobs, so each claim returns some. A consumer of PgQ always gets all events between two ticks (here 100 events), so PgQ has no figures for single jobs.', sub { rates('claim') } ],
@@ -165,8 +165,8 @@ Clients use Unix sockets for PostgreSQL, Redis and beanstalkd, and TCP for Rabbi
 - **RabbitMQ**: a classic durable queue, or a quorum queue (of one node). `basic.consume` has a prefetch of as many messages as the other queues claim in one call. In a further row the prefetch is 100, as the documentation of RabbitMQ recommends: then a worker gets the next job before it has acknowledged the last one. RabbitMQ does not answer an acknowledgement. So its workers do not wait until the acknowledgement is on disk, and after a crash some finished jobs run again. The workers of the other queues do wait. A consumer may get a message before its publisher gets the confirm.
 - **beanstalkd**: the calls are `put`, `reserve` and `delete`. For 100 jobs the client sends 100 commands at once, and beanstalkd answers them one after the other. Its one thread calls fsync for every command that changes something, so clients cannot share an fsync. All jobs are in memory.
 
-Some queues are faster than pgq_ext for these reasons. Redis does not parse SQL and keeps no versions of rows, and its single process writes the commands of all clients with one fsync. In PostgreSQL each client has a process, which commits on its own. RabbitMQ's workers do not
-wait for their acknowledgements. pgq_ext exceeds the *ceiling* only where it saves round trips, commits, index entries or dead rows; its claim writes nothing to disk. One client alone cannot share an fsync with others, so the columns with one client mostly compare how the servers write their files.
+Some queues are faster than pgq_ext for these reasons. Redis does not parse SQL and keeps no versions of rows, and the single process of Redis writes the commands of all clients with one fsync. In PostgreSQL each client has a process, which commits on its own. RabbitMQ's workers do not
+wait for their acknowledgements. pgq_ext exceeds the *ceiling* only where it saves round trips, commits, index entries or dead rows; a claim of pgq_ext writes nothing to disk. One client alone cannot share an fsync with others, so the columns with one client mostly compare how the servers write their files.
 
 A queue outside of PostgreSQL cannot enqueue in the transaction that writes the business data. So an application needs an outbox for such a queue. Without it a job can be lost, or can be done although the transaction was rolled back.
 
