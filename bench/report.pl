@@ -376,8 +376,8 @@ my @sections = (
 		'connection does so with many jobs a call. The bytes of WAL do not include full-page images.', \&records_table ],
 	[ 'limits', 'With limits',
 		'This section measures pgq_ext alone: claim and ack, one job a call, on queues with different options. The queue *limits* has `concurrency` ' .
-		'and `rate_limit`, which are never reached. *groups* has `group_concurrency => 1` and 10,000 groups; the first group is busy, and has half as many jobs as all others ' .
-		'together. *fifo* has as many groups. *fair* has 100 groups, one of which has half of the jobs.', \&limits_table ],
+		'and `rate_limit`, which are never reached. The queue *groups* has `group_concurrency => 1` and 10,000 groups; the first group is busy, and has half as many jobs as all others ' .
+		'together. The queue *fifo* also has 10,000 groups. The queue *fair* has 100 groups, one of which has half of the jobs.', \&limits_table ],
 	[ 'groups', 'Rules for groups',
 		'This section measures pgq_ext alone. A single consumer claims and acknowledges one job at a time, with a commit after each. The table shows ' .
 		'the mean times. With one busy group in front, 99 of 100 jobs are of one group and come first; with a rule that limits jobs in work they have to wait, ' .
@@ -463,7 +463,7 @@ if (defined $docs)
 	print <<'MD';
 # Benchmarks
 
-Made by `bench/run.sh full`; do not edit. On another machine only the ratios hold, and only between figures of the same run.
+Made by `bench/run.sh full`; do not edit. On another machine the figures are different. The ratios are similar there, if both figures are from the same run.
 
 This page compares five sides. Each ran on the same server with `synchronous_commit = on`, with the same payload (a jsonb of 46 characters) and the same client program. The client uses prepared statements, and runs on the same machine as the server. The sides are:
 

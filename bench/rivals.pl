@@ -175,7 +175,7 @@ MD
 if (defined $docs)
 {
 	open STDOUT, '>', "$docs/benchmarks-rivals.md" or die "$docs/benchmarks-rivals.md: $!";
-	print "# Beside other queues\n\nMade by `bench/run.sh rivals`; do not edit. On another machine only the ratios hold, and only between figures of the same run. [Benchmarks](benchmarks.md) compares with tables in PostgreSQL.\n\n";
+	print "# Beside other queues\n\nMade by `bench/run.sh rivals`; do not edit. On another machine the figures are different. The ratios are similar there, if both figures are from the same run. [Benchmarks](benchmarks.md) compares with tables in PostgreSQL.\n\n";
 	print "**$machine{note}**\n\n" if $machine{note};
 	print $text{sides};
 	print "## Versions\n\n", map { "- $_: $machine{$_}\n" } grep { exists $machine{$_} } 'date', 'processor', 'memory', 'system', 'PostgreSQL', 'settings', 'pgq_ext', 'pgmq', 'pgqd', 'graphile-worker', 'pg-boss', 'pg',
