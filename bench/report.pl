@@ -111,7 +111,7 @@ my @goals = (
 	[ 'claim and ack with limits, 32 clients, against a queue without limits', '%.2f', '>=', 0.85, ratio(map { value('limits', 32, $_) } qw(limited pgq_ext)) ],
 	[ 'claim and ack with fair, 32 clients, against a queue without fair', '%.2f', '>=', 0.67, ratio(map { value('limits', 32, $_) } qw(fair pgq_ext)) ],
 	[ 'enqueue with a fresh unique key, 32 clients, against an enqueue without a key', '%.2f', '>=', 0.63, ratio(map { value('limits', 'enqueue', $_) } qw(keyed pgq_ext)) ],
-	[ 'hand-outs until ten tenants with ten jobs each are through, beside one with very many', '%d', '<=', 250, value('limits', 'tenants', 'fair', 'hand_outs') ],
+	[ 'hand-outs until ten tenants with ten jobs each have none left, while another tenant has very many', '%d', '<=', 250, value('limits', 'tenants', 'fair', 'hand_outs') ],
 	(map { [ "session-bound lock and unlock, $_ client" . ($_ == 1 ? '' : 's') . ', against advisory locks', '%.2f', '>=', 0.8,
 		ratio(value('locks', $_, 'session_lock'), value('locks', $_, 'advisory_lock')) ] } grep { /^\d+$/ } @{ $cases{locks} // [] }),
 	[ 'takeover from a leader that was killed, p99 in ms', '%.1f', '<', 50, value('locks', 'takeover 0', 'session_lock', 'takeover_p99') ],
