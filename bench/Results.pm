@@ -90,16 +90,16 @@ sub instructions_section
 	return <<'MD' . table([ 'thousand instructions for a job', (map { "PostgreSQL $_" } @versions), 'wanted' ], @rows);
 ## Instructions
 
-Made by `bench/instructions.sh baseline`. The table shows how many thousand instructions a backend needs for a job, without those of the kernel. They are counted by callgrind in a backend in a steady state, which has made such calls before; so they hardly depend on the machine. The client sends prepared statements, and each call is a transaction. The queues have more jobs than memory has room for. Rows without pgq_ext are for comparison: what queues without an extension need at least. The queues with rules for groups have 1,500 groups of ten jobs, unless it says that a group waits or is large: then two thirds of the jobs are of one group.
+Made by `bench/instructions.sh baseline`. The table shows how many thousand instructions a backend needs for a job, without those of the kernel. Callgrind counts the instructions in a backend that has made such calls before. So the numbers hardly depend on the machine. The client sends prepared statements, and each call is a transaction. The queues have more jobs than memory has room for. Rows without pgq_ext, such as `SELECT 1`, show for comparison what a queue without an extension needs at least. The queues with rules for groups have 1,500 groups of ten jobs. In rows that say "a group waits" or "a large group", two thirds of the jobs belong to one group.
 
 CI fails if a call needs over 3 % more than the table says.
 
-The column *wanted* has the goals that were set on PostgreSQL 15 with the figures of prototypes. `pgq_enqueue_many` reaches its goal. The other goals are missed, those of single calls by 2 to 4 %, those of batches by a quarter, for these reasons:
+The column *wanted* has the goals that were set on PostgreSQL 15 with the figures of prototypes. `pgq_enqueue_many` reaches its goal. The other goals are missed: those of single calls by 2 to 4 %, those of batches by a quarter. The reasons are:
 
-- Two prototypes were [rejected](decisions.md). Deleting a row under the lock under which it was looked at would save 1.3 thousand for each acknowledged job, and another kind of lock of the queue 0.7 thousand for an enqueue.
-- Since the prototypes were measured, the code of pgq_ext itself has grown from 8.7 to 10.0 thousand of a claim and its ack.
-- The batches of 500 are counted with the reading of the backlog. If the scheduler happens to read it, a job takes 20.4 thousand.
-- Of an enqueue, 14 thousand are the reading of the JSON text and 15 thousand the entries in the two indexes, both by the server's own functions.
+- Two prototypes were [rejected](decisions.md). The first one looked at a row and deleted it under one lock of its page; it would save 1.3 thousand instructions for each acknowledged job. The second one had another kind of lock for a queue; it would save 0.7 thousand for an enqueue.
+- Since the prototypes were measured, the instructions of pgq_ext itself have grown from 8.7 to 10.0 thousand for a claim and its ack.
+- The figures for batches of 500 include the reading of further waiting jobs from the table. If the scheduler happens to read these jobs instead, a job takes 20.4 thousand.
+- An enqueue needs 14 thousand to read the JSON text and 15 thousand to make the entries in the two indexes. Functions of the server do both.
 
 MD
 }

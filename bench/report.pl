@@ -111,7 +111,7 @@ my @goals = (
 	[ 'claim and ack with limits, 32 clients, against a queue without limits', '%.2f', '>=', 0.85, ratio(map { value('limits', 32, $_) } qw(limited pgq_ext)) ],
 	[ 'claim and ack with fair, 32 clients, against a queue without fair', '%.2f', '>=', 0.67, ratio(map { value('limits', 32, $_) } qw(fair pgq_ext)) ],
 	[ 'enqueue with a fresh unique key, 32 clients, against an enqueue without a key', '%.2f', '>=', 0.63, ratio(map { value('limits', 'enqueue', $_) } qw(keyed pgq_ext)) ],
-	[ 'hand-outs until ten tenants with ten jobs each are through, beside one with very many', '%d', '<=', 250, value('limits', 'tenants', 'fair', 'hand_outs') ],
+	[ 'hand-outs until ten tenants with ten jobs each have none left, while another tenant has very many', '%d', '<=', 250, value('limits', 'tenants', 'fair', 'hand_outs') ],
 	(map { [ "session-bound lock and unlock, $_ client" . ($_ == 1 ? '' : 's') . ', against advisory locks', '%.2f', '>=', 0.8,
 		ratio(value('locks', $_, 'session_lock'), value('locks', $_, 'advisory_lock')) ] } grep { /^\d+$/ } @{ $cases{locks} // [] }),
 	[ 'takeover from a leader that was killed, p99 in ms', '%.1f', '<', 50, value('locks', 'takeover 0', 'session_lock', 'takeover_p99') ],
@@ -328,7 +328,7 @@ sub rotation_table
 
 sub goals_table
 {
-	return table([ 'goal', 'wanted', 'measured', 'the ceiling', '' ],
+	return table([ 'goal', 'wanted', 'measured', 'the ceiling', 'result' ],
 		map {
 			my ($what, $format, $sign, $wanted, $measured, $ceiling) = @$_;
 			my $reached = $sign eq '>=' ? $measured >= $wanted : $sign eq '<=' ? $measured <= $wanted : $measured < $wanted;
@@ -376,8 +376,8 @@ my @sections = (
 		'connection does so with many jobs a call. The bytes of WAL do not include full-page images.', \&records_table ],
 	[ 'limits', 'With limits',
 		'This section measures pgq_ext alone: claim and ack, one job a call, on queues with different options. The queue *limits* has `concurrency` ' .
-		'and `rate_limit`, which are never reached. *groups* has `group_concurrency => 1` and 10,000 groups; the first group is busy, and has half as many jobs as all others ' .
-		'together. *fifo* has as many groups. *fair* has 100 groups, one of which has half of the jobs.', \&limits_table ],
+		'and `rate_limit`, which are never reached. The queue *groups* has `group_concurrency => 1` and 10,000 groups; the first group is busy, and has half as many jobs as all others ' .
+		'together. The queue *fifo* also has 10,000 groups. The queue *fair* has 100 groups, one of which has half of the jobs.', \&limits_table ],
 	[ 'groups', 'Rules for groups',
 		'This section measures pgq_ext alone. A single consumer claims and acknowledges one job at a time, with a commit after each. The table shows ' .
 		'the mean times. With one busy group in front, 99 of 100 jobs are of one group and come first; with a rule that limits jobs in work they have to wait, ' .
@@ -401,10 +401,10 @@ my @sections = (
 		'On a server with nothing else to do, the table shows how often the scheduler process of pgq_ext wakes up (its voluntary context switches), ' .
 		'without schedules and with 1,000 schedules that run once a year.', \&schedules_table ],
 	[ 'handlers', 'Handlers',
-		'Workers of a handler, and the same number of clients of which each claims a job, and in a second statement inserts a row and acknowledges the job. ' .
-		'The handler is a PL/pgSQL function that inserts the same row. With synchronous_commit = on each job waits for the disk once, on both sides. In the last line one worker has a handler for arrays of 500 jobs.', \&handlers_table ],
+		'The table compares the workers of a handler with the same number of clients. Each client claims a job, and in a second statement inserts a row and acknowledges the job. ' .
+		'The handler is a PL/pgSQL function that inserts the same row. With synchronous_commit = on each job waits for the disk once, on both sides. In the last row one worker has a handler for arrays of 500 jobs.', \&handlers_table ],
 	[ 'scrape', 'Watching',
-		'pgq_ext alone: 100 queues with jobs of three priorities, a fifth of which are delayed. The table shows the queries that the exporter of `monitoring/` runs, and the other queries that `pgq-top` runs. Here one session of a ' .
+		'This section measures pgq_ext alone. There are 100 queues with jobs of three priorities; a fifth of the jobs are delayed. The table shows the queries that the exporter of `monitoring/` runs, and the other queries that `pgq-top` runs. Here one session of a ' .
 		'monitoring role ran them, and `psql` measured the milliseconds.', \&scrape_table ]);
 
 # ---- plots: a column for each side ----
@@ -463,7 +463,7 @@ if (defined $docs)
 	print <<'MD';
 # Benchmarks
 
-Made by `bench/run.sh full`; do not edit. On another machine only the ratios hold, and only between figures of the same run.
+Made by `bench/run.sh full`; do not edit. On another machine the figures are different. The ratios are similar there, if both figures are from the same run.
 
 This page compares five sides. Each ran on the same server with `synchronous_commit = on`, with the same payload (a jsonb of 46 characters) and the same client program. The client uses prepared statements, and runs on the same machine as the server. The sides are:
 
@@ -479,7 +479,7 @@ A measurement has several rounds. In each round each side runs once, and each fi
 MD
 	print map { "- $_: $machine{$_}\n" }
 		grep { exists $machine{$_} } 'date', 'processor', 'memory', 'system', 'PostgreSQL', 'settings', 'pgq_ext', 'pgmq';
-	print "\n```sh\n$machine{command}\n```\n\n## Goals\n\n";
+	print "\n```sh\n$machine{command}\n```\n\n## Goals\n\nIn a goal, *A against B* stands for the figure of A divided by the figure of B. The column *the ceiling* has the value that the ceiling would reach in place of pgq_ext.\n\n";
 }
 print goals_table(), "\n";
 for my $section (@sections)
@@ -498,7 +498,7 @@ if (defined $docs)
 
 The measurements on this page were made on two cores. This section estimates, for *one* queue, what a machine with 64 cores would do. Nothing here was measured on such a machine.
 
-All sessions share the lock of the queue. The table shows how often a call takes this lock, and how many instructions it executes while it holds the lock. Both were counted by callgrind, with PostgreSQL 15, for the calls and in the way of the last section of this page. They do not depend on the number of waiting jobs, of leases or of waiting claims.
+All sessions share the lock of the queue. The table shows how often a call takes this lock, and how many instructions the call executes while it holds the lock. Both numbers were counted by callgrind with PostgreSQL 15, for the same calls and in the same way as in the section "Instructions" at the end of this page. The numbers do not depend on how many jobs, leases and waiting claims there are.
 
 | call | holds of the queue's lock | thousand instructions in them |
 | --- | --: | --: |
@@ -512,17 +512,17 @@ All sessions share the lock of the queue. The table shows how often a call takes
 The assumptions are:
 
 - A core executes 3,000 instructions in a microsecond while it holds the lock.
-- A hold also fetches 10 to 25 cache lines that another core has written, in 70 ns each, half of which overlaps with other work.
+- While a call holds the lock, it also fetches 10 to 25 cache lines that another core has written. Each fetch takes 70 ns; half of this time overlaps with other work.
 - The life of a job costs 190 microseconds of all cores together, with client and kernel, as on two cores ("The whole life of a job").
 
-So the life of a job, enqueue, claim and ack, holds the lock 6 times, for 1.7 microseconds of instructions and 2 to 5 of fetches: 4 to 7 together. That is 2 to 4 % of 190. By Amdahl's law 64 cores then do 19 to 27 times as much as one, **100,000 to 150,000 lives of jobs a second in one queue**, one job a call. With batches of 500 the lock is held for 1.4 to 1.9 microseconds for a job. A lock that is always contended is held for perhaps two thirds of the time, which leaves 350,000 to 480,000 jobs a second. Several queues do not share the lock.
+So the life of a job (its enqueue, claim and ack) holds the lock 6 times: for 1.7 microseconds of instructions and 2 to 5 microseconds of fetches, together 4 to 7 microseconds. That is 2 to 4 % of the 190 microseconds. By Amdahl's law 64 cores then do 19 to 27 times as much as one core: **100,000 to 150,000 lives of jobs a second in one queue**, one job a call. With batches of 500 the lock is held for 1.4 to 1.9 microseconds for each job. If sessions always wait for the lock, it is held for perhaps two thirds of the time, so one queue can do 350,000 to 480,000 jobs a second. Each queue has a lock of its own.
 
-At such rates other parts of the server become busy, too. In this order they would be the next limit:
+At such rates other parts of the server become busy, too. This list has the parts that would be the next limit, the first one first, and the rates at which they would be:
 
 1. The last page of each of the two indexes, and of the table. Each new job locks these pages, as each `INSERT` into one table with a serial key does: 100,000 to 200,000 jobs a second.
-2. The lock by which a transaction that enqueues keeps its queue from being dropped. It is in the lock table of the server, so all enqueues of a queue take the same lock of that table twice: 300,000 to 500,000 calls a second. A batch takes it once.
-3. The disk. Sessions that commit at the same time share one fsync, so its time limits the rate by the number of clients: with 0.5 ms and two commits a life, 100 clients cannot do more than 100,000 lives a second. The volume is no limit: 453 bytes of WAL for the life of a job are 68 MB/s at 150,000. The locks under which records are copied into the WAL buffers are eight for the whole server.
-4. The list of running transactions (ProcArray). The life of a job reads it about six times, and two commits change it, for which the server lets sessions that commit at the same time change it together.
+2. The lock by which a transaction that enqueues keeps its queue from being dropped. It is in the lock table of the server. To take and to release it, each enqueue locks the same part of that table: 300,000 to 500,000 calls a second. A batch takes the lock of the queue only once.
+3. The disk. Sessions that commit at the same time share one fsync, but each session waits for it. With 0.5 ms for an fsync and two commits for the life of a job, 100 clients cannot do more than 100,000 lives a second. The amount of WAL is no limit: with 453 bytes of WAL for the life of a job, 150,000 lives a second write 68 MB/s. But the whole server has only eight locks under which records are copied into the WAL buffers.
+4. The list of running transactions (ProcArray). The life of a job reads this list about six times, and changes it at its two commits. Sessions that commit at the same time change the list together.
 
 MD
 	print instructions_section("$FindBin::Bin/instructions.tsv");

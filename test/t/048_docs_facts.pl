@@ -230,9 +230,9 @@ for my $page (grep { !/benchmarks/ } 'README.md', glob 'docs/*.md')
 
 # A million jobs a second, of which each server does so many.
 my %for_a_million = map { $_->[0] => [ map { s/,//gr } @$_[ 1, 2 ] ] } table(section($scaling, '## What it costs, and where it ends'));
-my $one = $for_a_million{'measured, on two cores, jobs/s'};
+my $one = $for_a_million{'jobs/s of one server with two cores, measured'};
 is("@$one", join(' ', map { s/,//gr } @quoted[ 0, 3 ]), '... also where it is computed with');
-is("@{ $for_a_million{'servers of two cores for 1,000,000'} }", join(' ', map { ceil(1e6 / $_) } @$one), '... how many servers it takes');
+is("@{ $for_a_million{'servers with two cores that 1,000,000 jobs/s need'} }", join(' ', map { ceil(1e6 / $_) } @$one), '... how many servers it takes');
 
 $node->stop;
 done_testing();
