@@ -120,7 +120,8 @@ for my $rule ('concurrency => 5', 'group_concurrency => 1', 'fifo => true')
 	my $waits_for = sub { my ($id) = @_; return sql("SELECT waits_for FROM pgq_ext.job_status WHERE job_id = $id") };
 	my $id = sql(q{SELECT pgq_enqueue('h', '0')});
 	my $second = sql(q{SELECT pgq_enqueue('h', '0')});
-	$is->('paused');
+	# The view knows of the pause from the row; the time comes from the scheduler, which has noticed it.
+	wait_for($node, q{state = 'paused' AND since IS NOT NULL FROM pgq_ext.handler WHERE queue = 'h'});
 	explained_ok($id, qr/^handler paused: since 2[^\n]* \(pgq_pause_handler\)$/, 'its handler is paused');
 	wait_for($node, "count(*) = 2 FROM pgq_explain($second)");
 	explained_ok($second, qr/^handler paused: .*\nbehind: behind 1 job$/, '... and another job goes first');

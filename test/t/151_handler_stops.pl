@@ -156,9 +156,8 @@ my $long = q{timeout => '1 day', idle => '1 day'};
 	queue('race_array', "BEGIN INSERT INTO effect SELECT j.job_id, j.queue FROM unnest(jobs) j; $sleep; $sleep; $sleep; END", queue => 'max_attempts => 1', array => 1, handler => q{workers => 3, idle => '1 day', batch => 30});
 	for my $queue ('race', 'race_batch', 'race_array')
 	{
-		sql(qq{SELECT count(pgq_enqueue('$queue', '1')) FROM generate_series(1, 3 * $cancels)});
 		$node->pgbench("-n -c 3 -j 1 -t $cancels", 0, [qr/processed: \d+\/\d+\b/], [qr/^(?!.*(?:ERROR|aborted))/s], "cancels of jobs in work: $queue",
-			{ "151_cancel_$queue" => qq{SELECT pgq_cancel(job_id) FROM pgq_ext.lease WHERE queue = '$queue' ORDER BY random() LIMIT 1} });
+			{ "151_cancel_$queue" => qq{SELECT count(pgq_enqueue('$queue', '1')) FROM generate_series(1, 3);\nSELECT pgq_cancel(job_id) FROM pgq_ext.lease WHERE queue = '$queue' ORDER BY random() LIMIT 1} });
 		wait_for($node, qq{count(*) = 0 FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue'});
 		cmp_ok(sql(qq{SELECT count(*) FROM pgq_ext.finished_job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue' AND outcome = 'cancelled'}), '>', 0, '... some were cancelled');
 		is(sql(qq{SELECT count(*) FROM pgq_ext.attempt JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$queue' AND outcome NOT IN ('acked', 'cancelled')}), '0', '... no other job was interrupted');

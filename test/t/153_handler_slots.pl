@@ -10,10 +10,14 @@ use HandlerGate;
 my $node = handler_node("pgq_ext.max_handler_workers = 8\nmax_prepared_transactions = 5\nautovacuum = off\n");
 my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pgq_ext handler'};
 
-# Each call takes the lock with the lowest number that no other call of the queue has, and notes the number. So the
-# highest number is the largest number of calls that have run at the same time.
-sql(q{CREATE FUNCTION app.counted(job pgq_ext.claimed_job) RETURNS void LANGUAGE plpgsql AS $$ DECLARE i int := 1; BEGIN
-	WHILE NOT pg_try_advisory_xact_lock(hashtext(job.queue), i) LOOP i := i + 1; END LOOP;
+# Each transaction of calls takes the lock with the lowest number that no other one of the queue has, and notes the number. So the
+# highest number is the largest number of calls that have run at the same time. A transaction with several jobs takes one lock only.
+sql(q{CREATE FUNCTION app.counted(job pgq_ext.claimed_job) RETURNS void LANGUAGE plpgsql AS $$ DECLARE i int := nullif(current_setting('app.number', true), ''); BEGIN
+	IF i IS NULL THEN
+		i := 1;
+		WHILE NOT pg_try_advisory_xact_lock(hashtext(job.queue), i) LOOP i := i + 1; END LOOP;
+		PERFORM set_config('app.number', i::text, true);
+	END IF;
 	PERFORM pg_advisory_xact_lock_shared(7);
 	INSERT INTO app.ran (queue, payload, note) VALUES (job.queue, job.payload, i); END $$});
 sub set_counted { my ($queue, $options) = @_; return sql("SELECT pgq_set_handler('$queue', 'app.counted(pgq_ext.claimed_job)', run_as => 'runner', $options)") }
