@@ -100,6 +100,8 @@ on_subscriber('DROP SUBSCRIPTION s');
 on_subscriber(q{SELECT setval('pgq_ext.job_id_seq', (SELECT max(job_id) FROM (SELECT job_id FROM pgq_ext.job UNION ALL SELECT job_id FROM pgq_ext.dead_job) j))});
 my $ready = q{SELECT count(*) FROM pgq_ext.job WHERE run_at <= clock_timestamp()};
 my $order = q{SELECT string_agg(job_id::text, ' ' ORDER BY priority DESC, run_at, job_id) FROM pgq_ext.job WHERE run_at <= clock_timestamp()};
+# Those that were lost wait for their backoff.
+wait_for($subscriber, q{count(*) = 17 FROM pgq_ext.job WHERE run_at <= clock_timestamp()});
 is(on_subscriber($ready), '17', 'the subscription is dropped');
 is(on_subscriber(qq{SELECT (SELECT string_agg(job_id::text, ' ') FROM pgq_claim('q', 100)) = ($order)}), 't', '... and all is served at once, in order');
 is(on_subscriber(q{SELECT count(*) FROM pgq_ext.lease JOIN pgq_ext.job USING (job_id) WHERE attempt <> attempts + 1}), '0', '... with the attempts of the publisher');
@@ -113,7 +115,7 @@ my $waiting = session($subscriber);
 send_sql($waiting, q{SELECT * FROM pgq_claim('quiet', wait => '60 s')});
 wait_for($subscriber, q{waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = 'quiet'});
 # Subscribed before this lease expires.
-my $held = on_subscriber(q{SELECT job_id FROM pgq_claim('q', lease_time => '8 s')});
+my $held = on_subscriber(q{SELECT job_id FROM pgq_claim('q', lease_time => '30 s')});
 subscribe('postgres', 's', 'WITH (copy_data = false)');
 refused_ok('subscribed again', q{pgq_claim('q')});
 on_publisher(q{SELECT setval('pgq_ext.job_id_seq', 1000); SELECT pgq_enqueue('quiet', to_jsonb(i)) FROM generate_series(1, 5) i});

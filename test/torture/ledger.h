@@ -234,6 +234,7 @@ private:
 		/* For a job that was dead: leases up to revived_token belong to its former life. */
 		int revivers = 0; /* number of transactions that may have revived it */
 		int64_t revived_token = -1;
+		int64_t revived_token_before = 0; /* restored if the revival is undone */
 		Time revived_at = 0;
 		bool ended_anew = false; /* it ended again before the ledger knew that it was revived */
 		std::deque<Event> history;

@@ -197,6 +197,7 @@ Ledger::reviving(const TxRef &tx, const std::set<Key> &dead)
 		if (!job->ended)
 			found_dead(job, 0);
 		job->revivers++;
+		job->revived_token_before = job->revived_token;
 		job->revived_token = job->hand_outs.empty() ? 0 : job->hand_outs.rbegin()->first;
 		job->touched = true;
 		job->expires_from = job->expires_by = INT64_MAX;
@@ -214,7 +215,10 @@ Ledger::revived_only(const TxRef &tx, const std::set<Key> &keys)
 	std::erase_if(tx->effects, [&](const Effect &effect) {
 		bool spared = effect.deed == Deed::kRevive && !keys.contains(effect.key);
 		if (Job *job = spared ? find(effect.key) : nullptr)
+		{
 			job->revivers--;
+			job->revived_token = job->revived_token_before;
+		}
 		return spared;
 	});
 }
@@ -244,6 +248,7 @@ Ledger::no_new_life(Job *job, const TxRef &tx)
 					[&](const auto &h) { return h.second.epoch.server < tx->resolved_on; });
 	if (!other_truth)
 		breach("handed out, but it is still dead", job);
+	job->revived_token = job->revived_token_before;
 }
 
 } // namespace torture
