@@ -195,7 +195,7 @@ my ($first) = $text =~ /just started has about (\d+) MB/;
 my ($faq)   = section(slurp_file('docs/faq.md'), '### How much memory and disk does it take?') =~ s/\s+/ /gr;
 like($faq, qr/takes $total MB of shared memory, .* uses $first MB/, '... also in the answers to questions');
 my ($all, $allocated) = @{ (rows(q{SELECT sum(entry_bytes * bound) FILTER (WHERE guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size')),
-	sum(entry_bytes * bound) FILTER (WHERE name = 'leases') + (SELECT sum(size) FROM pg_shmem_allocations WHERE name LIKE 'pgq\_ext%' AND name <> 'pgq_ext groups')
+	sum(entry_bytes * bound) FILTER (WHERE name = 'leases') + (SELECT sum(size) FROM pg_shmem_allocations WHERE name LIKE 'pgq\_ext%' AND name NOT IN ('pgq_ext groups', 'pgq_ext leases'))
 	FROM pgq_ext.capacity}))[0] };
 cmp_ok(abs($all / $allocated - 1), '<', 0.02, "... and it is what is allocated: $all, $allocated");
 unlike(section($reference, '## Settings'), qr/\d bytes|\d kB each/, 'sizes are said in one place');

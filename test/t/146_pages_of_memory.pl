@@ -61,7 +61,7 @@ sub turn
 my $operations = slurp_file('docs/operations.md') =~ s/\s+/ /gr;
 my ($said) = $operations =~ /just started has about (\d+) MB/;
 my $named  = 0;
-$named += touched($_) for split /\n/, sql("SELECT name FROM pg_shmem_allocations WHERE name LIKE 'pgq\\_ext%'");
+$named += touched($_) for split /\n/, sql("SELECT name FROM pg_shmem_allocations WHERE name LIKE 'pgq\\_ext%' AND name <> 'pgq_ext leases'");
 my $leases = sql(q{SELECT bound * entry_bytes - (SELECT size FROM pg_shmem_allocations WHERE name = 'pgq_ext groups') FROM pgq_ext.capacity WHERE name = 'leases'});
 my $used   = ($named * $page + $leases) / 1e6;
 ok($said > $used - 1 && $said < $used + 1.5, "a server that has just started uses about $said MB: $used");
