@@ -62,9 +62,10 @@ report_call(const Calls &calls, int n)
 }
 
 /*
- * Call the handler for n jobs in one transaction (T2). Returns false, with the error, if the
- * transaction has failed. If jobs have ended since the claim or are being cancelled, there is no
- * call. Then these jobs were given back, *n is how many are left, and these come first.
+ * Call the handler for the first *left jobs in one transaction (T2). Returns false, with the error,
+ * if the transaction has failed. If jobs have ended since the claim or are being cancelled, there is
+ * no call: these jobs were given back, *left is set to the number of the others, and the others come
+ * first in the array.
  */
 static bool
 try_call(const Calls &calls, HandledJob *first, int *left, CallError *error)
