@@ -596,8 +596,6 @@ queries()
 		dead_job 'SELECT job_id, died_at, last_error FROM pgq_ext.dead_job ORDER BY died_at DESC LIMIT 501'
 }
 
-# pgq_ext alone: how many milliseconds does each monitored view take? There are 100 queues with jobs of three
-# priorities; a fifth of the jobs are delayed, and each queue has one in work and one dead letter.
 # handle FUNCTION WORKERS BATCH JOBS: lets the handler run all jobs of the queue, which has that many. Records the rate.
 handle()
 {
@@ -606,7 +604,7 @@ handle()
 	prepare handler handler "$4"
 	begin=$(date +%s%N)
 	sql -c "SELECT pgq_set_handler('handler', '$1', workers => $2, batch => $3, run_as => 'worker_handler')" >/dev/null || die 'no handler'
-	until [ "$(sql -c "SELECT ready + leased FROM pgq_ext.queue_status WHERE queue = 'handler'")" = 0 ]; do sleep 0.01; done
+	until [ "$(sql -c "SELECT ready + leased FROM pgq_ext.queue_status WHERE queue = 'handler'")" = 0 ]; do sleep 0.1; done
 	end=$(date +%s%N)
 	sql -c "SELECT pgq_drop_handler('handler')" >/dev/null || die 'no handler'
 	queued[handler]=0
@@ -650,6 +648,8 @@ run_handlers()
 	done
 }
 
+# pgq_ext alone: how many milliseconds does each monitored view take? There are 100 queues with jobs of three
+# priorities; a fifth of the jobs are delayed, and each queue has one in work and one dead letter.
 run_scrape()
 {
 	local side=pgq_ext case=$scraped_jobs round=1 rounds=1 words
