@@ -43,6 +43,19 @@ register_shape_callback()
 }
 
 /*
+ * Return whether the segment has the column batch_id. A database that was updated from version 0.1
+ * may lack it.
+ */
+static bool
+has_batch_column(Relation rel, const RingSpec &spec)
+{
+	TupleDesc desc = RelationGetDescr(rel);
+	int i = spec.n_columns_before;
+	return i < spec.n_columns && i < desc->natts && !TupleDescAttr(desc, i)->attisdropped &&
+		   strcmp(NameStr(TupleDescAttr(desc, i)->attname), spec.columns[i].name) == 0;
+}
+
+/*
  * Check the columns of a segment, and look for the ring's indexes, for triggers of the extension
  * that are switched off, and for indexes that users have added. Returns false if an index of the
  * ring is missing (a restore creates indexes after the data).
@@ -52,13 +65,14 @@ read_shape(Relation rel, RingName ring, Shape *shape)
 {
 	const RingSpec &spec = rings[ring];
 	*shape = {};
-	check_columns(rel, spec.columns, spec.n_columns);
+	shape->has_batches = has_batch_column(rel, spec);
+	check_columns(rel, spec.columns, shape->has_batches ? spec.n_columns : spec.n_columns_before);
 	/* Find the indexes of the ring by name. */
 	bool complete = true;
 	for (int i = 0; i < kIndexes; i++)
 	{
 		const IndexSpec &index = spec.indexes[i];
-		if (index.name == nullptr)
+		if (index.name == nullptr || (i == kByBatch && !shape->has_batches))
 			continue;
 		shape->index[i] =
 			find_index(psprintf("%s_%s", RelationGetRelationName(rel), index.name),

@@ -267,6 +267,7 @@ find_tables(Tables *t, Oid schema, Served version)
 	}
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
+	t->has_batches = get_attnum(t->ring[kJobRing], "batch_id") == kJobBatch;
 	find_segments(t, schema);
 	t->owner = owner_of(t->queue);
 	t->subscription = find_subscription(*t);

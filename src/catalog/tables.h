@@ -73,6 +73,8 @@ struct Tables
 	Oid queue_handler;
 	Oid job_checkpoint;
 	Oid ring[kRings]; /* partitioned table of each ring */
+	/* the rings have the column batch_id; a database that was updated from 0.1 may lack it */
+	bool has_batches;
 	Oid subscription; /* a subscription that brings rows to the segments; invalid: there is no such subscription */
 	bool has_segments; /* all rings have segments; an index may be missing: has_whole_segments() */
 	bool incomplete; /* some rings have segments, but others have none; then no segment is listed */

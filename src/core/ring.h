@@ -43,7 +43,8 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 	COLUMN(kJobUniqueHash, "unique_hash", kInt8, kOrNull)      \
 	COLUMN(kJobHeaders, "headers", kJsonb, kOrNull)            \
 	COLUMN(kJobLastError, "last_error", kText, kOrNull)        \
-	COLUMN(kJobProgress, "progress", kJsonb, kOrNull)
+	COLUMN(kJobProgress, "progress", kJsonb, kOrNull)          \
+	COLUMN(kJobBatch, "batch_id", kInt8, kOrNull)
 
 #define PGQ_DEAD_COLUMNS(COLUMN)                             \
 	COLUMN(kDeadJobId, "job_id", kInt8)                      \
@@ -61,7 +62,8 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 	COLUMN(kDeadReason, "reason", kText)                     \
 	COLUMN(kDeadLastError, "last_error", kText, kOrNull)     \
 	COLUMN(kDeadHeaders, "headers", kJsonb, kOrNull)         \
-	COLUMN(kDeadPayload, "payload", kJsonb)
+	COLUMN(kDeadPayload, "payload", kJsonb)                  \
+	COLUMN(kDeadBatch, "batch_id", kInt8, kOrNull)
 
 #define PGQ_ATTEMPT_COLUMNS(COLUMN)                       \
 	COLUMN(kAttemptJobId, "job_id", kInt8)                \
@@ -93,7 +95,8 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 	COLUMN(kFinishedGroupKey, "group_key", kText, kOrNull)       \
 	COLUMN(kFinishedUniqueKey, "unique_key", kText, kOrNull)     \
 	COLUMN(kFinishedLastError, "last_error", kText, kOrNull)     \
-	COLUMN(kFinishedHeaders, "headers", kJsonb, kOrNull)
+	COLUMN(kFinishedHeaders, "headers", kJsonb, kOrNull)         \
+	COLUMN(kFinishedBatch, "batch_id", kInt8, kOrNull)
 
 #define PGQ_NUMBER(number, name, ...) number,
 #define PGQ_COLUMN(number, name, ...) {name, __VA_ARGS__},
@@ -160,8 +163,9 @@ enum IndexName : uint8_t
 	kByKey,
 	kByGroup, /* the next job of a group */
 	kFifo,	  /* the job of a group that was enqueued first */
+	kByBatch, /* for jobs and dead letters: the members of a batch */
 };
-inline constexpr int kIndexes = 7;
+inline constexpr int kIndexes = 8;
 
 struct IndexColumn
 {
@@ -192,6 +196,7 @@ is_delayed(int64_t run_at, int64_t enqueued_at, int32_t attempts)
 }
 
 inline constexpr char kGroupedRows[] = "group_id IS NOT NULL";
+inline constexpr char kMemberRows[] = "batch_id IS NOT NULL";
 
 /* ---- the rings ---- */
 
@@ -205,6 +210,11 @@ struct RingSpec
 	const char *rows; /* the word for rows of this table in messages */
 	const Column *columns;
 	int n_columns;
+	/*
+	 * Number of columns without batch_id. A database that was updated from version 0.1 has only
+	 * these columns, and no index by_batch, until pgq_ext.add_batch_columns() is called.
+	 */
+	int n_columns_before;
 	IndexSpec indexes[kIndexes]; /* indexed by IndexName */
 	int segments;
 	/*
@@ -229,6 +239,7 @@ inline constexpr RingSpec rings[] = {
 	 .rows = "jobs",
 	 .columns = job_columns,
 	 .n_columns = kJobColumns,
+	 .n_columns_before = kJobBatch - 1,
 	 .indexes = {{"by_id", {{kJobId}}},
 				 {"by_order", {{kJobQueueId}, {kJobPriority, true}, {kJobRunAt}, {kJobId}}},
 				 {"delayed", {{kJobQueueId}, {kJobRunAt}, {kJobId}}, kDelayedRows},
@@ -237,7 +248,8 @@ inline constexpr RingSpec rings[] = {
 				 {"by_group",
 				  {{kJobQueueId}, {kJobGroupId}, {kJobPriority, true}, {kJobRunAt}, {kJobId}},
 				  kGroupedRows},
-				 {"fifo", {{kJobQueueId}, {kJobGroupId}, {kJobId}}, kGroupedRows}},
+				 {"fifo", {{kJobQueueId}, {kJobGroupId}, {kJobId}}, kGroupedRows},
+				 {"by_batch", {{kJobBatch}, {kJobId}}, kMemberRows}},
 	 .segments = 8,
 	 .few = 20},
 	/*
@@ -249,7 +261,15 @@ inline constexpr RingSpec rings[] = {
 	 .rows = "dead letters",
 	 .columns = dead_columns,
 	 .n_columns = kDeadColumns,
-	 .indexes = {{"by_id", {{kDeadJobId}}}, {"by_order", {{kDeadQueueId}, {kDeadAt}}}},
+	 .n_columns_before = kDeadBatch - 1,
+	 .indexes = {{"by_id", {{kDeadJobId}}},
+				 {"by_order", {{kDeadQueueId}, {kDeadAt}}},
+				 {},
+				 {},
+				 {},
+				 {},
+				 {},
+				 {"by_batch", {{kDeadBatch}, {kDeadJobId}}, kMemberRows}},
 	 .segments = 4,
 	 .few = 2,
 	 .keep = "keep_dead",
@@ -259,6 +279,7 @@ inline constexpr RingSpec rings[] = {
 	 .rows = "attempts",
 	 .columns = attempt_columns,
 	 .n_columns = kAttemptColumns,
+	 .n_columns_before = kAttemptColumns,
 	 .indexes = {{"by_id", {{kAttemptJobId}, {kAttemptLease}}}},
 	 .segments = 4,
 	 .few = 2,
@@ -273,6 +294,7 @@ inline constexpr RingSpec rings[] = {
 	 .rows = "finished jobs",
 	 .columns = finished_columns,
 	 .n_columns = kFinishedColumns,
+	 .n_columns_before = kFinishedBatch - 1,
 	 .indexes = {{"by_id", {{kFinishedJobId}, {kFinishedAt}}}},
 	 .segments = 4,
 	 .few = 2,

@@ -13,14 +13,15 @@ namespace pgq {
 
 /*
  * Insert the deleted dead letters as jobs; the row trigger of the table files them. The new fence
- * cuts off late acks of workers that had the job before it died.
+ * cuts off late acks of workers that had the job before it died. batch is
+ * ", batch_id", or empty if the tables have no such column (Tables::has_batches).
  */
-#define PGQ_INSERT_REVIVED(run_at)                                                         \
+#define PGQ_INSERT_REVIVED(run_at, batch)                                                  \
 	"INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, priority, attempts, " \
 	"segment, "                                                                            \
-	"payload, max_attempts, fence, group_key, unique_key, headers, last_error) "           \
+	"payload, max_attempts, fence, group_key, unique_key, headers, last_error" batch ") "  \
 	"SELECT job_id, " run_at ", enqueued_at, queue_id, priority, 0, $3, payload, "         \
-	"max_attempts, $4, group_key, unique_key, headers, last_error FROM gone"
+	"max_attempts, $4, group_key, unique_key, headers, last_error" batch " FROM gone"
 
 static constexpr char kDelete[] =
 	"DELETE FROM pgq_ext.dead_job WHERE job_id OPERATOR(pg_catalog.=) $1 "
@@ -37,29 +38,35 @@ static constexpr char kExplainAttempt[] =
 	"WHERE job_id OPERATOR(pg_catalog.=) $1 AND lease OPERATOR(pg_catalog.=) $2 "
 	"AND outcome OPERATOR(pg_catalog.=) 'lost'";
 
-static constexpr char kRevive[] =
-	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "
-	"AND d.queue_id OPERATOR(pg_catalog.=) $6 RETURNING *) "
-	/*
-	 * A delayed job needs a run_at after its enqueued_at, even if the clock was set back since the
-	 * enqueue.
-	 */
-	PGQ_INSERT_REVIVED("GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) "
-					   "'1 us'::pg_catalog.interval END)");
+/*
+ * A delayed job needs a run_at after its enqueued_at, even if the clock was set back since the
+ * enqueue.
+ */
+#define PGQ_REVIVE(batch)                                                                    \
+	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 " \
+	"AND d.queue_id OPERATOR(pg_catalog.=) $6 RETURNING *) " PGQ_INSERT_REVIVED(             \
+		"GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) "                 \
+		"'1 us'::pg_catalog.interval END)",                                                  \
+		batch)
+/* Indexed by Tables::has_batches. */
+static constexpr const char *kRevive[] = {PGQ_REVIVE(""), PGQ_REVIVE(", batch_id")};
 
 static constexpr char kFind[] =
 	"SELECT d.queue_id, CASE WHEN q.max_depth OPERATOR(pg_catalog.>) 0 THEN q.queue END "
 	"FROM pgq_ext.dead_job d LEFT JOIN pgq_ext.queue q USING (queue_id) "
 	"WHERE d.job_id OPERATOR(pg_catalog.=) $1";
 
-static constexpr char kRedrive[] =
-	"WITH chosen AS (SELECT d.job_id, d.segment FROM pgq_ext.dead_job d "
-	"WHERE d.queue_id OPERATOR(pg_catalog.=) $1 "
-	"AND NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id OPERATOR(pg_catalog.=) d.job_id) "
-	"ORDER BY d.died_at, d.job_id LIMIT $5 FOR UPDATE OF d SKIP LOCKED), "
-	"gone AS (DELETE FROM pgq_ext.dead_job d USING chosen c "
-	"WHERE d.job_id OPERATOR(pg_catalog.=) c.job_id AND d.segment OPERATOR(pg_catalog.=) c.segment "
-	"RETURNING d.*) " PGQ_INSERT_REVIVED("$2");
+#define PGQ_REDRIVE(batch)                                                                       \
+	"WITH chosen AS (SELECT d.job_id, d.segment FROM pgq_ext.dead_job d "                        \
+	"WHERE d.queue_id OPERATOR(pg_catalog.=) $1 "                                                \
+	"AND NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id OPERATOR(pg_catalog.=) d.job_id) " \
+	"ORDER BY d.died_at, d.job_id LIMIT $5 FOR UPDATE OF d SKIP LOCKED), "                       \
+	"gone AS (DELETE FROM pgq_ext.dead_job d USING chosen c "                                    \
+	"WHERE d.job_id OPERATOR(pg_catalog.=) c.job_id "                                            \
+	"AND d.segment OPERATOR(pg_catalog.=) c.segment RETURNING d.*) " PGQ_INSERT_REVIVED("$2",    \
+																						batch)
+/* Indexed by Tables::has_batches. */
+static constexpr const char *kRedrive[] = {PGQ_REDRIVE(""), PGQ_REDRIVE(", batch_id")};
 
 namespace {
 
@@ -197,7 +204,7 @@ revive_dead_letter(int64 job_id, Datum delay)
 		{BOOLOID, BoolGetDatum(due > now), false},
 		{INT4OID, Int32GetDatum(letter.queue_id), false},
 	};
-	bool found = change_records(kRevive, arguments) > 0;
+	bool found = change_records(kRevive[look_at_tables().has_batches], arguments) > 0;
 	if (found && letter.limited && letter.queue_id == ref.queue_id)
 		enter_revived(ref, 1);
 	return found;
@@ -214,7 +221,8 @@ redrive(const char *queue, int64 most)
 		fence(),
 		{INT8OID, Int64GetDatum(most), most < 0},
 	};
-	auto revived = static_cast<int64>(change_records(kRedrive, arguments));
+	auto revived =
+		static_cast<int64>(change_records(kRedrive[look_at_tables().has_batches], arguments));
 	enter_revived(ref, revived);
 	return revived;
 }

@@ -25,6 +25,7 @@ add_finished_job(Records &records, const JobRow &row, const char *outcome, const
 		record.copy(kFinishedUniqueKey, row, kJobUniqueKey);
 		record.copy(kFinishedLastError, row, kJobLastError);
 		record.copy(kFinishedHeaders, row, kJobHeaders);
+		record.copy(kFinishedBatch, row, kJobBatch);
 	});
 }
 

@@ -139,6 +139,8 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 	insert_some(kByKey, has(kJobUniqueKey));
 	insert_some(kByGroup, has(kJobGroupId));
 	insert_some(kFifo, has(kJobGroupId));
+	if (shape.has_batches)
+		insert_some(kByBatch, has(kJobBatch));
 	if (shape.has_others)
 		insert_as_owner(rel, tuples, n, shape.index, lengthof(shape.index), wait);
 }
@@ -158,6 +160,11 @@ insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples,
 	insert_entries(rel, shape.index[kById], tuples, n, UNIQUE_CHECK_YES, every);
 	if (OidIsValid(shape.index[kByOrder]))
 		insert_entries(rel, shape.index[kByOrder], tuples, n, UNIQUE_CHECK_NO, every);
+	auto is_member = [&](HeapTuple tuple) {
+		return !heap_attisnull(tuple, kDeadBatch, RelationGetDescr(rel));
+	};
+	if (OidIsValid(shape.index[kByBatch]) && std::any_of(tuples, tuples + n, is_member))
+		insert_entries(rel, shape.index[kByBatch], tuples, n, UNIQUE_CHECK_NO, is_member);
 	if (shape.has_others)
 		insert_as_owner(rel, tuples, n, shape.index, lengthof(shape.index), true);
 }

@@ -39,6 +39,12 @@ scheduling_columns_of(HeapTuple tuple, TupleDesc desc)
 								  DatumGetInt32(value(kJobAttempts)))};
 }
 
+static bool
+has_batch_column(TupleDesc desc)
+{
+	return desc->natts >= kJobBatch && !TupleDescAttr(desc, kJobBatch - 1)->attisdropped;
+}
+
 void
 copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 {
@@ -51,6 +57,9 @@ copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(row->tuple, RelationGetDescr(rel), values, nulls);
+	/* A table that was updated from version 0.1 may end before batch_id, or have a dropped column there. */
+	if (!has_batch_column(RelationGetDescr(rel)))
+		nulls[kJobBatch - 1] = true;
 	memcpy(row->values, values, sizeof(row->values));
 	memcpy(row->nulls, nulls, sizeof(row->nulls));
 }

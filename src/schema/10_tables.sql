@@ -111,7 +111,8 @@ CREATE TABLE pgq_ext.job (
     unique_hash  bigint GENERATED ALWAYS AS (pg_catalog.hashtextextended(unique_key, queue_id)) STORED,
     headers      jsonb,
     last_error   text,
-    progress     jsonb
+    progress     jsonb,
+    batch_id     bigint
 ) PARTITION BY LIST (segment);
 -- Unique keys are never compressed, since a search for a key compares the stored bytes.
 ALTER TABLE pgq_ext.job ALTER COLUMN unique_key SET STORAGE EXTERNAL;
@@ -120,6 +121,7 @@ COMMENT ON TABLE pgq_ext.job IS
 COMMENT ON COLUMN pgq_ext.job.attempts IS 'Number of attempts of the job that have failed so far.';
 COMMENT ON COLUMN pgq_ext.job.max_attempts IS 'Number of failed attempts after which the job becomes a dead letter; NULL: max_attempts of the queue.';
 COMMENT ON COLUMN pgq_ext.job.progress IS 'The last progress that a worker of the job has noted with pgq_progress.';
+COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: of none. Set when the job is enqueued, and never changed.';
 COMMENT ON COLUMN pgq_ext.job.fence IS 'Token of the last lease whose end was written to this row, or a greater number if SQL has changed the row. Leases of the job that are not greater than the fence are stale.';
 
 CREATE FUNCTION pgq_ext.job_changed() RETURNS trigger

@@ -16,7 +16,8 @@ CREATE TABLE pgq_ext.dead_job (
     reason       text NOT NULL,
     last_error   text,
     headers      jsonb,
-    payload      jsonb NOT NULL
+    payload      jsonb NOT NULL,
+    batch_id     bigint
 ) PARTITION BY LIST (segment);
 COMMENT ON COLUMN pgq_ext.dead_job.fence IS 'Token of the lease of the last attempt. A negative number: that lease was lost, and its worker has not reported the reason of the failure.';
 COMMENT ON TABLE pgq_ext.dead_job IS
@@ -71,7 +72,8 @@ CREATE TABLE pgq_ext.finished_job (
     group_key    text,
     unique_key   text,
     last_error   text,
-    headers      jsonb
+    headers      jsonb,
+    batch_id     bigint
 ) PARTITION BY LIST (segment);
 COMMENT ON TABLE pgq_ext.finished_job IS
 'Finished jobs (acknowledged, cancelled or expired) of queues with keep_finished: written by the transaction that ends the job, and kept for keep_finished; then their segment is truncated. Partitioned into segments like pgq_ext.job.';
