@@ -507,6 +507,61 @@ REVOKE ALL ON FUNCTION pgq_ext.add_batch_columns() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.add_batch_columns() IS
 'Prepare a database for batches that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs alone, so it waits for all transactions that have used them, prepared ones too, and all later calls wait for it; it reads every job once. Set lock_timeout. True: something was added. May be called again. Error: 55000 a table has a dropped column.';
 
+CREATE SEQUENCE pgq_ext.batch_id_seq AS bigint MAXVALUE 137438953471;
+
+CREATE TABLE pgq_ext.job_batch (
+    -- A number of batch_id_seq, and 16 random bits.
+    batch_id     bigint PRIMARY KEY,
+    created_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    closed_at    timestamptz,
+    finished_at  timestamptz,
+    failed_at    timestamptz,
+    succeeded_at timestamptz,
+    cancelled_at timestamptz,
+    -- A callback can still come.
+    pending      boolean NOT NULL DEFAULT true,
+    -- The role with whose rights the callbacks are enqueued. In a dump only maker_name identifies the role.
+    maker        oid,
+    maker_name   text NOT NULL,
+    on_success   jsonb,
+    on_failure   jsonb,
+    on_finish    jsonb,
+    metadata     jsonb
+);
+CREATE INDEX job_batch_pending ON pgq_ext.job_batch (batch_id) WHERE pending;
+REVOKE ALL ON TABLE pgq_ext.job_batch FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.job_batch IS
+'Batches, one row for each: made by pgq_create_batch. The scheduler notes here which callbacks it has enqueued.';
+
+CREATE TABLE pgq_ext.batch_note (
+    batch_id bigint NOT NULL,
+    what     smallint NOT NULL,
+    n        bigint NOT NULL
+);
+CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id);
+-- Without a replica identity, DELETE fails when the table is published, for example by FOR ALL TABLES.
+ALTER TABLE pgq_ext.batch_note REPLICA IDENTITY FULL;
+REVOKE ALL ON TABLE pgq_ext.batch_note FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.batch_note IS
+'What has happened to members of batches: n members were added (what is 1), or have ended in another way than by an acknowledgement. Rows are only inserted; see src/rows/batch_row.h.';
+
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.batch_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_batch', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.batch_note', '');
+
+CREATE FUNCTION pgq_create_batch(
+    on_success jsonb = null, on_failure jsonb = null, on_finish jsonb = null, metadata jsonb = null) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_batch';
+REVOKE ALL ON FUNCTION pgq_create_batch FROM PUBLIC;
+COMMENT ON FUNCTION pgq_create_batch IS
+'Create a batch, and return its id: jobs become its members by the key batch of pgq_enqueue_many. Each callback is an object as in pgq_enqueue_many, with the key queue, and without unique keys. The callbacks are not enqueued yet in this version. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
+
+CREATE FUNCTION pgq_close_batch(batch bigint) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_close_batch';
+REVOKE ALL ON FUNCTION pgq_close_batch FROM PUBLIC;
+COMMENT ON FUNCTION pgq_close_batch IS
+'Close a batch: no more jobs can be added. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+
 -- ---- handlers ----
 
 CREATE TABLE pgq_ext.queue_handler (
@@ -941,6 +996,9 @@ BEGIN
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.shard OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.queue_handler OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_checkpoint OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_batch OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.batch_note OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER SEQUENCE pgq_ext.batch_id_seq OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.explanation OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.job_state OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.dead_letter OWNER TO %s', owner);

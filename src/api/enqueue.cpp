@@ -23,7 +23,8 @@ static JobSpec
 job_of_arguments(FunctionCallInfo fcinfo, int first)
 {
 	JobSpec spec{};
-	for (int i = 0; i < kJobAttributes; i++)
+	/* SQL objects of version 0.1 do not pass the last attribute. */
+	for (int i = 0; i < kJobAttributes && first + i < PG_NARGS(); i++)
 	{
 		const JobAttribute &attribute = job_attributes[i];
 		int argument = first + i;

@@ -32,7 +32,7 @@ common_owner()
 		check(table);
 	for (Oid table : t.ring)
 		check(table);
-	for (Oid table : {t.queue_handler, t.job_checkpoint})
+	for (Oid table : {t.queue_handler, t.job_checkpoint, t.job_batch, t.batch_note})
 		if (OidIsValid(table))
 			check(table);
 	for (const Segment &segment : t.all_segments())

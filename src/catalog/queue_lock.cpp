@@ -64,6 +64,30 @@ tag_of_turn(int64 job_id)
 	return tag;
 }
 
+static LOCKTAG
+tag_of_batch(int64 batch_id)
+{
+	static constexpr uint16 kClass = 0x5042;
+	LOCKTAG tag;
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(batch_id >> 32),
+						 static_cast<uint32>(batch_id), kClass);
+	return tag;
+}
+
+bool
+lock_batch(int64 batch_id, LOCKMODE mode, bool wait)
+{
+	LOCKTAG tag = tag_of_batch(batch_id);
+	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+void
+unlock_batch(int64 batch_id, LOCKMODE mode)
+{
+	LOCKTAG tag = tag_of_batch(batch_id);
+	LockRelease(&tag, mode, false);
+}
+
 bool
 lock_turn(int64 job_id, LOCKMODE mode, bool wait)
 {

@@ -63,4 +63,14 @@ void unlock_key(int32 queue_id, int64 hash);
 bool lock_turn(int64 job_id, LOCKMODE mode, bool wait);
 void unlock_turn(int64 job_id, LOCKMODE mode);
 
+/*
+ * Lock the tag of a batch (README of batches/, "How a member is added"). ShareLock, for a moment, is
+ * for a session that adds members. ExclusiveLock, without wait, is for a session that decides
+ * whether the batch has finished. pg_locks shows the tag as an advisory lock with objsubid 20546;
+ * classid and objid are the id of the batch. Without wait, returns false if the lock is not
+ * available.
+ */
+bool lock_batch(int64 batch_id, LOCKMODE mode, bool wait);
+void unlock_batch(int64 batch_id, LOCKMODE mode);
+
 } // namespace pgq

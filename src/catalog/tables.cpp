@@ -23,7 +23,7 @@ is_known(Oid relid)
 		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
 		relid == known->held_lock || relid == known->run || relid == known->rate_limit ||
 		relid == known->timetable || relid == known->queue_handler ||
-		relid == known->job_checkpoint)
+		relid == known->job_checkpoint || relid == known->job_batch || relid == known->batch_note)
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -264,6 +264,8 @@ find_tables(Tables *t, Oid schema, Served version)
 	{
 		t->queue_handler = get_relname_relid("queue_handler", schema);
 		t->job_checkpoint = get_relname_relid("job_checkpoint", schema);
+		t->job_batch = get_relname_relid("job_batch", schema);
+		t->batch_note = get_relname_relid("batch_note", schema);
 	}
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);

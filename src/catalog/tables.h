@@ -72,6 +72,8 @@ struct Tables
 	/* invalid: version 0.1 has no such table */
 	Oid queue_handler;
 	Oid job_checkpoint;
+	Oid job_batch;
+	Oid batch_note;
 	Oid ring[kRings]; /* partitioned table of each ring */
 	/* the rings have the column batch_id; a database that was updated from 0.1 may lack it */
 	bool has_batches;

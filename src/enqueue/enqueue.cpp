@@ -5,6 +5,7 @@
 #include "catalog/subscription.h"
 #include "engine/registry.h"
 #include "engine/token.h"
+#include "enqueue/member.h"
 #include "load/attach.h"
 #include "txn/effects.h"
 
@@ -67,7 +68,10 @@ enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids)
 	auto *hints = static_cast<Hint *>(palloc(n * sizeof(Hint)));
 	reserve_hints(ref, tables().queue, n);
 	fence_new_jobs(jobs, n);
+	Members members(jobs, n);
+	members.join();
 	insert_jobs(jobs, n, hints);
+	members.release();
 	for (int i = 0; i < n; i++)
 	{
 		add_hint(ref, hints[i], true);
@@ -77,6 +81,7 @@ enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids)
 			ids[i] = hints[i].key.job_id;
 	}
 	pfree(hints);
+	members.note();
 }
 
 } // namespace pgq

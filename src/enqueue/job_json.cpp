@@ -14,13 +14,26 @@ array_of_jobs(Datum value)
 	return jobs;
 }
 
-/* Value of `element` for the options of a schedule; elements of an array count from 1. */
+/*
+ * Values of `element` for the options of a schedule, and for a callback of a batch without its queue
+ * and payload. Elements of an array count from 1.
+ */
 static constexpr int kOptions = 0;
+static constexpr int kCallback = -1;
 
 static const char *
 name_of(int element)
 {
+	if (element == kCallback)
+		return "the callback";
 	return element == kOptions ? "the object in options" : psprintf("element %d of jobs", element);
+}
+
+/* Return whether the attribute may be an option of a schedule, or a key of a callback of a batch. */
+static bool
+is_option(const JobAttribute &attribute)
+{
+	return !attribute.required && attribute.column != kJobBatch;
 }
 
 /*
@@ -32,9 +45,14 @@ list_of_keys(bool options, const char *if_required, const char *before_last)
 {
 	StringInfoData list;
 	initStringInfo(&list);
+	auto is_listed = [options](const JobAttribute &attribute) {
+		return !options || is_option(attribute);
+	};
 	const JobAttribute *last = &job_attributes[kJobAttributes - 1];
+	while (!is_listed(*last))
+		last--;
 	for (const JobAttribute &attribute : job_attributes)
-		if (!(options && attribute.required))
+		if (is_listed(attribute))
 			appendStringInfo(&list, "%s%s%s",
 							 list.len == 0		  ? ""
 							 : &attribute == last ? before_last
@@ -46,12 +64,15 @@ list_of_keys(bool options, const char *if_required, const char *before_last)
 [[noreturn]] static void
 bad_job(int element, const char *what)
 {
+	bool is_element = element > kOptions;
+	const char *keys = list_of_keys(!is_element, is_element ? " (required)" : "", " and ");
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s %s", name_of(element), what),
-			 element == kOptions
-				 ? errhint("The keys of options may be %s.", list_of_keys(true, "", " and "))
-				 : errhint("Each element is an object with the keys %s.",
-						   list_of_keys(false, " (required)", " and "))));
+			 is_element				? errhint("Each element is an object with the keys %s.", keys)
+			 : element == kCallback ? errhint("A callback needs the keys queue and payload. It may "
+											  "also have %s, but no unique key.",
+											  keys)
+									: errhint("The keys of options may be %s.", keys)));
 }
 
 static const JobAttribute *
@@ -94,6 +115,21 @@ integer_of(const JsonbValue &value, int element, const char *key)
 	return number;
 }
 
+static int64
+bigint_of(const JsonbValue &value, int element, const char *key)
+{
+	if (value.type != jbvNumeric)
+		bad_job(element, psprintf("has a %s that is not a number", key));
+	char *end;
+	errno = 0;
+	const char *text =
+		DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)));
+	int64 number = strtoll(text, &end, 10);
+	if (errno != 0 || *end != '\0')
+		bad_job(element, psprintf("has a %s that is not an integer", key));
+	return number;
+}
+
 static Datum
 parsed(PGFunction input, const char *text)
 {
@@ -109,6 +145,8 @@ datum_of(const JobAttribute &attribute, JsonbValue *value, int element)
 	{
 		case INT4OID:
 			return Int32GetDatum(integer_of(*value, element, attribute.name));
+		case INT8OID:
+			return Int64GetDatum(bigint_of(*value, element, attribute.name));
 		case INTERVALOID:
 			return parsed(interval_in, string_of(*value, element, attribute.name));
 		case TIMESTAMPTZOID:
@@ -131,7 +169,7 @@ static void
 read_key(JobSpec *spec, const JsonbValue &key, JsonbValue *value, int element)
 {
 	const JobAttribute *attribute = attribute_of_key(key);
-	if (attribute == nullptr || (attribute->required && element == kOptions))
+	if (attribute == nullptr || (element <= kOptions && !is_option(*attribute)))
 		bad_job(element, psprintf("has the unknown key \"%s\"",
 								  pnstrdup(key.val.string.val, key.val.string.len)));
 	if (value->type == jbvNull && !attribute->required)
@@ -216,6 +254,62 @@ job_of_options(Jsonb *options)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("options must be a JSON object"),
 				 errhint("For example: '{\"priority\": 5, \"expires_in\": \"1 hour\"}'.")));
 	return read_object(&options->root, kOptions);
+}
+
+/* Error context callback: name the callback. */
+static void
+say_callback(void *name)
+{
+	errcontext("callback %s", static_cast<const char *>(name));
+}
+
+static void
+refuse_callback(const char *what, int sqlstate)
+{
+	ereport(ERROR, (errcode(sqlstate), errmsg("%s", what),
+					errhint("For example: '{\"queue\": \"mail\", \"payload\": {\"n\": 1}}'.")));
+}
+
+/* Take the keys queue and payload out of the object, so that the rest are options. */
+static Jsonb *
+without(Jsonb *object, const char *key)
+{
+	return DatumGetJsonbP(
+		DirectFunctionCall2(jsonb_delete, JsonbPGetDatum(object), CStringGetTextDatum(key)));
+}
+
+static JobSpec
+read_callback(Jsonb *callback, char **queue)
+{
+	JsonbValue name{.type = jbvNull};
+	JsonbValue payload{.type = jbvNull};
+	Datum given;
+	if (!JB_ROOT_IS_OBJECT(callback))
+		refuse_callback("a callback must be a JSON object", ERRCODE_INVALID_PARAMETER_VALUE);
+	if (getKeyJsonValueFromContainer(&callback->root, "queue", strlen("queue"), &name) == nullptr ||
+		name.type != jbvString)
+		refuse_callback("a callback must have a queue", ERRCODE_NULL_VALUE_NOT_ALLOWED);
+	*queue = pnstrdup(name.val.string.val, name.val.string.len);
+	if (getKeyJsonValueFromContainer(&callback->root, "payload", strlen("payload"), &payload) ==
+		nullptr)
+		refuse_callback("a callback must have a payload", ERRCODE_NULL_VALUE_NOT_ALLOWED);
+	Jsonb *rest = without(without(callback, "queue"), "payload");
+	JobSpec spec = read_object(&rest->root, kCallback);
+	for (const char *key : {"unique_key", "unique_until", "unique_for", "on_conflict"})
+		if (find_attribute(spec, key, &given))
+			refuse_callback("a callback cannot have a unique key", ERRCODE_INVALID_PARAMETER_VALUE);
+	set_attribute(&spec, "payload", PointerGetDatum(JsonbValueToJsonb(&payload)));
+	return spec;
+}
+
+JobSpec
+job_of_callback(const Jsonb *callback, const char *name, char **queue)
+{
+	ErrorContextCallback context = {error_context_stack, say_callback, const_cast<char *>(name)};
+	error_context_stack = &context;
+	JobSpec spec = read_callback(const_cast<Jsonb *>(callback), queue);
+	error_context_stack = context.previous;
+	return spec;
 }
 
 } // namespace pgq

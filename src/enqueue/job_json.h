@@ -23,4 +23,10 @@ JobSpec job_of_array(Jsonb *jobs, uint32 i);
 /* Decode the options of a schedule. Raises 22023. */
 JobSpec job_of_options(Jsonb *options);
 
+/*
+ * Decode a callback of a batch: an object as in an array of jobs, with the queue besides. name: the
+ * name of the callback, for messages. Raises 22023, and 22004 if there is no queue or payload.
+ */
+JobSpec job_of_callback(const Jsonb *callback, const char *name, char **queue);
+
 } // namespace pgq

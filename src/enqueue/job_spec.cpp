@@ -68,6 +68,7 @@ constexpr JobAttribute job_attributes[kJobAttributes] = {
 	 .type = INTERVALOID,
 	 .column = kJobExpiresAt,
 	 .column_value = expires_after},
+	{.name = "batch", .type = INT8OID, .column = kJobBatch},
 };
 
 static constexpr int

@@ -12,7 +12,7 @@
 
 namespace pgq {
 
-inline constexpr int kJobAttributes = 12;
+inline constexpr int kJobAttributes = 13;
 
 /* The values that the caller has given, in the order of job_attributes. */
 struct JobSpec
@@ -43,7 +43,7 @@ struct KeyRules
 struct JobAttribute
 {
 	const char *name; /* name of the SQL argument and of the JSON key */
-	Oid type;		  /* type of the argument: JSONB, INT4, INTERVAL, TIMESTAMPTZ or TEXT */
+	Oid type;		  /* type of the argument: JSONB, INT4, INT8, INTERVAL, TIMESTAMPTZ or TEXT */
 	JobColumn column; /* kBeforeJobColumns: no column stores this attribute */
 	/*
 	 * Returns the checked value to store in the column, computed as of `now`. NULL: the column gets

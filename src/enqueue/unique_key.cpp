@@ -143,6 +143,25 @@ change_owner(const KeyedJob &owner, const KeyedRequest &request)
 }
 
 /*
+ * Raise 23505 if the new job was to be a member of a batch, and the owner is not. The owner does not
+ * become a member, so the batch could finish before the work is done.
+ */
+static void
+require_same_batch(const KeyedJob &owner, OwnerAnswer how, const KeyedRequest &request)
+{
+	if (request.job.nulls[kJobBatch - 1])
+		return;
+	int64 wanted = DatumGetInt64(request.job.values[kJobBatch - 1]);
+	if (how == OwnerAnswer::kOver || owner.batch_id != wanted)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNIQUE_VIOLATION),
+				 errmsg("job %lld has unique key \"%s\", and is no member of batch %lld",
+						static_cast<long long>(owner.job_id()), text_to_cstring(request.rules.key),
+						static_cast<long long>(wanted)),
+				 errhint("Enqueue the job without a batch, or with a unique key of its own.")));
+}
+
+/*
  * Answer the request with the owner, changing the owner if the request asks for it. Returns false
  * if the search must be repeated.
  */
@@ -152,6 +171,7 @@ meet_owner(SegmentSet &segments, const OwnerSearch &search, OwnerAnswer how,
 {
 	if (search.only_ask)
 		complain_conflict(request.rules, search.owner.job_id());
+	require_same_batch(search.owner, how, request);
 	if (how != OwnerAnswer::kOver)
 		require_visible(segments, search.owner);
 	/* Change the owner only if it is a waiting job, not if it is in work or has ended. */

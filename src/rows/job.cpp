@@ -27,6 +27,22 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 	return hint;
 }
 
+static bool
+has_batch_column(TupleDesc desc)
+{
+	return desc->natts >= kJobBatch && !TupleDescAttr(desc, kJobBatch - 1)->attisdropped;
+}
+
+int64
+batch_of(HeapTuple tuple, TupleDesc desc)
+{
+	if (!has_batch_column(desc))
+		return 0;
+	bool is_null;
+	Datum batch = heap_getattr(tuple, kJobBatch, desc, &is_null);
+	return is_null ? 0 : DatumGetInt64(batch);
+}
+
 SchedulingColumns
 scheduling_columns_of(HeapTuple tuple, TupleDesc desc)
 {
@@ -37,12 +53,6 @@ scheduling_columns_of(HeapTuple tuple, TupleDesc desc)
 			.run_at = run_at,
 			.delayed = is_delayed(run_at, DatumGetTimestampTz(value(kJobEnqueuedAt)),
 								  DatumGetInt32(value(kJobAttempts)))};
-}
-
-static bool
-has_batch_column(TupleDesc desc)
-{
-	return desc->natts >= kJobBatch && !TupleDescAttr(desc, kJobBatch - 1)->attisdropped;
 }
 
 void

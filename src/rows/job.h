@@ -86,6 +86,9 @@ void copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row);
  */
 Datum group_id_of(Datum group_key);
 
+/* Return the batch of the row; 0: none. */
+int64 batch_of(HeapTuple tuple, TupleDesc desc);
+
 /* Return the hint to file for this row version. */
 Hint hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment);
 

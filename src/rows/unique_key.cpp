@@ -92,6 +92,7 @@ note_version(HeapTuple tuple, TupleDesc desc, int segment, KeyedJob *job)
 	job->attempts = DatumGetInt32(heap_getattr(tuple, kJobAttempts, desc, &is_null));
 	Datum expires_at = heap_getattr(tuple, kJobExpiresAt, desc, &is_null);
 	job->expires_at = is_null ? DT_NOEND : DatumGetTimestampTz(expires_at);
+	job->batch_id = batch_of(tuple, desc);
 }
 
 namespace {

@@ -52,6 +52,7 @@ struct KeyedJob
 	bool locked_by_us; /* this transaction has locked the version, but has not written it */
 	int32 attempts;
 	TimestampTz expires_at; /* DT_NOEND: never */
+	int64 batch_id;			/* 0: the job is no member of a batch */
 
 	int64 job_id() const { return hint.key.job_id; }
 };

@@ -40,7 +40,7 @@ sql('ALTER EXTENSION pgq_ext UPDATE', $_) for 'updated', 'dropped';
 
 # ---- the column is added ----
 
-my $columns = q{SELECT count(*) FROM pg_attribute WHERE attname = 'batch_id'};
+my $columns = q{SELECT count(*) FROM pg_attribute WHERE attname = 'batch_id' AND attrelid::regclass::text IN ('pgq_ext.job', 'pgq_ext.dead_job', 'pgq_ext.finished_job')};
 ask($open, q{BEGIN; SELECT pgq_enqueue('q', '"open"')});
 is((sqlstate($node, q{SET lock_timeout = '200ms'; SELECT pgq_ext.add_batch_columns()}, 'updated'))[0], '55P03', 'it waits for an open enqueue, as long as lock_timeout says');
 is(sql($columns), '0', '... and has added nothing');
@@ -51,6 +51,8 @@ is((sqlstate($node, 'SELECT pgq_ext.add_batch_columns()', 'dropped'))[0], '55000
 is(sql($columns, 'dropped'), '0', '... and has added nothing');
 use_all('dropped', 'a dropped column');
 
+is((sqlstate($node, 'SELECT pgq_create_batch()', 'updated'))[0], '55000', 'without it there are no batches');
+is((sqlstate($node, q{SELECT pgq_enqueue_many('q', '[{"payload": 1, "batch": 1}]')}, 'updated'))[0], '55000', '... and no members');
 is(sql('SELECT pgq_ext.add_batch_columns()'), 't', 'added');
 is(sql('SELECT pgq_ext.add_batch_columns()'), 'f', '... once');
 is((ask($session, q{SELECT count(pgq_enqueue('q', '"after"'))}))[0], '1', 'the session that knew the old columns goes on');

@@ -1,0 +1,48 @@
+/*
+ * Adding members to batches. A session takes the tag of the batch, reads the state of the batch,
+ * inserts the jobs, and releases the tag (README of batches/, "How a member is added").
+ */
+#pragma once
+
+#include "rows/batch_row.h"
+#include "rows/insert.h"
+
+namespace pgq {
+
+/* Raise 55000 unless the tables have the column batch_id. */
+void require_batch_columns();
+
+/*
+ * Return the newest state of the batch. Raises 42704 if there is no such batch, or if the current
+ * role may not use it: a role without the right must not learn which batches exist.
+ */
+BatchRow require_batch(int64 batch_id);
+
+/* The batches of jobs that are inserted together. */
+class Members
+{
+public:
+	/* Count the members among the jobs. Costs nothing else if there are none. */
+	Members(const NewJob *jobs, int n);
+
+	/* Take the tags, in ascending order of the ids, and check each batch. Raises 42704, 55000. */
+	void join() const;
+	/* Release the tags. The rows of the jobs and their index entries are in. */
+	void release() const;
+	/* Write a note for each batch. */
+	void note() const;
+
+private:
+	struct Joined
+	{
+		int64 batch_id;
+		int64 jobs;
+	};
+
+	void add(int64 batch_id, int room);
+
+	Joined *batches_ = nullptr;
+	int n_ = 0;
+};
+
+} // namespace pgq

@@ -1,0 +1,32 @@
+/*
+ * Rows of pgq_ext.job_batch, one for each batch, and of pgq_ext.batch_note, which are only inserted.
+ * See the README of batches/.
+ */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+struct BatchRow
+{
+	Oid maker; /* invalid: a dump has brought the batch, and there is no such role */
+	bool closed;
+	bool finished;
+};
+
+/*
+ * Read the newest committed state of the batch, or the state that this transaction has written, at
+ * every isolation level. Returns false if there is no such batch.
+ */
+bool find_batch(int64 batch_id, BatchRow *batch);
+
+/* What a note says of n members. The numbers are stored. */
+enum class Note : int16
+{
+	kAdded = 1,
+};
+
+void add_note(int64 batch_id, Note what, int64 n);
+
+} // namespace pgq
