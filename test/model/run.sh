@@ -205,6 +205,69 @@ runs()
 		call FAULT_GIVEN_BACK_UNTOLD
 		call FAULT_FAILURE_WAITS_FOR_CANCEL
 		call FAULT_NO_LOOK
+		batch_gate
+		batch_gate MOVED=0 MOVES=2
+		batch_gate CLOSED_ADMITS
+		batch_gate UNTAGGED_IN_WORK MOVED=0 MOVES=2
+		batch_gate TAG_TO_END
+		batch_gate FAULT_NO_TAG
+		batch_gate FAULT_RELEASED_BEFORE_INSERT
+		batch_gate FAULT_TAG_OFF_BEFORE_COMMIT CLOSED_ADMITS
+		batch_gate FAULT_BUSY_IS_FORGOTTEN
+		batch_gate FAULT_SNAPSHOT_ONLY
+		batch_gate FAULT_VERSIONS_ONLY
+		batch_gate FAULT_SNAPSHOT_BEFORE_TAG
+		batch_gate FAULT_SNAPSHOT_BEFORE_TAG TAG_TO_END
+		batch_gate FAULT_SEGMENTS_UNLOCKED MOVES=2
+		batch_gate FAULT_SEGMENTS_UNLOCKED TAG_TO_END
+		batch_gate FAULT_OWN_SNAPSHOT
+		batch_gate FAULT_TAKEN_AFTER_LOOK
+		batch_gate FAULT_TELL_BEFORE_VISIBLE
+		batch_gate FAULT_ABORT_TELLS_NOBODY
+		batch_gate FAULT_SUBABORT_TELLS_NOBODY
+		batch_gate FAULT_CLOSE_TELLS_NOBODY
+		batch_gate FAULT_PREPARED_FORGOTTEN
+		batch_gate FAULT_RESTART_LOOKS_AT_NOTHING
+		batch_gate FAULT_DEAD_SCHEDULER_FORGETS
+		batch_gate FAULT_MARK_IN_TWO
+		batch_watch ADDS=1
+		batch_watch long
+		batch_watch IN_WORK ADDS=1
+		batch_watch FAULT_LOOKING_IS_NOT_TOLD
+		batch_watch FAULT_LOOK_THEN_TAKE
+		batch_watch FAULT_CLOSE_IS_NO_NEWS
+		batch_watch FAULT_FULL_IS_DROPPED
+		batch_watch FAULT_SWEEP_CLEARS
+		batch_watch FAULT_INSERT_LOWERS_NOTHING
+		batch_watch FAULT_LOWERED_BEFORE_INSERT
+		batch_watch FAULT_LOWERED_WITHOUT_TAG
+		batch_watch FAULT_LOWERED_AFTER_COMMIT IN_WORK
+		batch_watch FAULT_FLOOR_OVERWRITES
+		batch_watch FAULT_FLOOR_OUTLIVES
+		batch_watch FAULT_FIRES_WITHOUT_TAG
+		batch_watch FAULT_DEAD_SCHEDULER_FORGETS
+		batch_events
+		batch_events GONE_QUEUE
+		batch_events FAULT_JOB_THEN_DEAD
+		batch_events FAULT_DEAD_THEN_JOB
+		batch_events FAULT_LOSS_LEAVES_NO_NOTE
+		batch_events FAULT_DEAD_LETTER_GOES_SILENTLY
+		batch_events FAULT_FAILURE_BY_ROW
+		batch_events FAULT_FINISHED_IS_OVER
+		batch_events FAULT_SNAPSHOT_BEFORE_LOCK
+		batch_events FAULT_MARK_BY_SNAPSHOT
+		batch_events FAULT_CALLBACKS_TOGETHER GONE_QUEUE
+		batch_events FAULT_REFUSED_IS_FORGOTTEN
+		batch_cancel COMES_AGAIN
+		batch_cancel COMES_AGAIN IN_CALL
+		batch_cancel
+		batch_cancel FAULT_SKIPPED_IS_FORGOTTEN COMES_AGAIN
+		batch_cancel FAULT_IN_WORK_IS_LEFT
+		batch_cancel FAULT_ADD_TELLS_NOBODY
+		batch_cancel FAULT_CLAIM_TELLS_NOBODY
+		batch_cancel FAULT_USE_TELLS_NOBODY
+		batch_cancel FAULT_RETURN_TELLS_NOBODY
+		batch_cancel FAULT_UNDONE_END_TELLS_NOBODY
 		incarnation
 		incarnation CLEANERS=2 USES=0 long
 		incarnation LAUNCHER USES=2
