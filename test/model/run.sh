@@ -233,9 +233,11 @@ runs()
 		batch_watch ADDS=1
 		batch_watch long
 		batch_watch IN_WORK ADDS=1
+		batch_watch DEATHS ADDS=1 long
 		batch_watch FAULT_LOOKING_IS_NOT_TOLD
 		batch_watch FAULT_LOOK_THEN_TAKE
 		batch_watch FAULT_CLOSE_IS_NO_NEWS
+		batch_watch FAULT_DEATH_IS_NO_NEWS DEATHS ADDS=1
 		batch_watch FAULT_FULL_IS_DROPPED
 		batch_watch FAULT_SWEEP_CLEARS
 		batch_watch FAULT_INSERT_LOWERS_NOTHING
