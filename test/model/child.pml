@@ -22,6 +22,7 @@
  *   first changes the row, then asks for the flag of the old queue, and raises the flag of the new one.
  * - told-twice: the commit of a child's enqueue tells of the child. The end of a parent that has children tells of the
  *   parent. The end of a prepared transaction tells too, and each start of a scheduler tells of all.
+ * - skipped-comes-again: the scheduler waits for no transaction. A child that a session has in hand is judged later.
  * - outcomes-outlive-children: an outcome is deleted as a parent is: first deleted, then the question.
  */
 #ifndef CRASHES
@@ -43,6 +44,7 @@ mtype ender = BEFORE;
 bool has_children; /* what the ender has found */
 bit saw[CHILDREN]; /* the queue whose flag the enqueue raises */
 mtype mover = BEFORE;
+mtype change = BEFORE; /* of child 0 */
 mtype lowerer = BEFORE;
 mtype collector = BEFORE;
 
@@ -220,10 +222,27 @@ end:
 }
 #endif
 
+/* A session changes a blocked child, once. */
+proctype changing()
+{
+end:
+	do
+	:: d_step { change == BEFORE && child[0] == BLOCKED -> change = OPEN }
+	:: d_step { change == OPEN -> change = OVER }
+	od
+}
+#define is_in_hand(c) (c == 0 && change == OPEN)
+
 inline judge(c)
 {
 	if
-	:: judges[c] && child[c] == BLOCKED && parent == ENDED ->
+	/* The child is skipped, and judged again later. */
+#ifdef FAULT_SKIPPED_CHILD_FORGOTTEN
+	:: judges[c] && is_in_hand(c)
+#else
+	:: judges[c] && is_in_hand(c) -> told_child[c] = true
+#endif
+	:: judges[c] && !is_in_hand(c) && child[c] == BLOCKED && parent == ENDED ->
 		/* The snapshot sees an outcome that is being deleted. */
 		assert(outcome == KNOWN || outcome == DELETING);
 		child[c] = JUDGED
@@ -344,6 +363,7 @@ end:
 			collector = (collector == OVER -> OVER : BEFORE);
 			lowerer = BEFORE;
 			mover = (mover == BEFORE -> BEFORE : OVER);
+			change = (change == BEFORE -> BEFORE : OVER);
 			scheduler = IDLE;
 #ifdef FAULT_NO_CHILDREN_AT_START
 			flag[0] = false; flag[1] = false;
@@ -374,6 +394,7 @@ init
 		run adding(0);
 		run adding(1);
 		run ending();
+		run changing();
 		run scheduling();
 		run collecting();
 		run lowering();
