@@ -8,6 +8,7 @@
 #include "load/attach.h"
 #include "pg/clock.h"
 #include "rows/batch_row.h"
+#include "txn/effects.h"
 
 namespace pgq {
 
@@ -53,9 +54,9 @@ create_batch(const BatchSpec &spec)
 		json_argument(spec.metadata)};
 	int64 batch_id = 0;
 	as_owner([&] {
-		(void) spi_execute("INSERT INTO pgq_ext.job_batch (batch_id, maker, maker_name, "
+		(void) spi_execute("INSERT INTO pgq_ext.job_batch (batch_id, restored, maker, maker_name, "
 						   "on_success, on_failure, on_finish, metadata) "
-						   "SELECT pg_catalog.nextval('pgq_ext.batch_id_seq') * 65536 + $1, $2, "
+						   "SELECT pg_catalog.nextval('pgq_ext.batch_id_seq') * 65536 + $1, false, $2, "
 						   "$3, $4, $5, $6, $7 RETURNING batch_id",
 						   arguments);
 		batch_id = DatumGetInt64(spi_value(0, 1, INT8OID));
@@ -75,6 +76,7 @@ close_batch(int64 batch_id)
 						   arguments);
 	});
 	CommandCounterIncrement();
+	tell_batch_at_commit(batch_id, BatchNews::kChange, 0);
 }
 
 } // namespace pgq

@@ -4,6 +4,7 @@
 #include "catalog/rights.h"
 #include "catalog/tables.h"
 #include "pg/stop_point.h"
+#include "txn/effects.h"
 
 #include <algorithm>
 
@@ -75,6 +76,7 @@ Members::join() const
 	{
 		(void) lock_batch(batches_[i].batch_id, ShareLock, true);
 		require_open_batch(batches_[i].batch_id);
+		tell_batch_at_abort(batches_[i].batch_id);
 	}
 	if (n_ > 0)
 		stop_point("batch-joined");

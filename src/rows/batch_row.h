@@ -24,7 +24,14 @@ bool find_batch(int64 batch_id, BatchRow *batch);
 /* What a note says of n members. The numbers are stored. */
 enum class Note : int16
 {
-	kAdded = 1,
+	kAdded = 1,		/* members were added */
+	kDead = 2,		/* members have become dead letters */
+	kCancelled = 3, /* this and the following: members have ended in another way than by an ack */
+	kExpired = 4,
+	kPurged = 5,
+	kDropped = 6, /* with their queue */
+	kDeleted = 7, /* by SQL */
+	kDeadLetterDeleted = 8,
 };
 
 void add_note(int64 batch_id, Note what, int64 n);

@@ -48,13 +48,20 @@ CREATE TABLE pgq_ext.job_batch (
     cancelled_at timestamptz,
     -- A callback can still come.
     pending      boolean NOT NULL DEFAULT true,
+    -- The batch has come by another door than pgq_create_batch, for example from a dump.
+    restored     boolean NOT NULL DEFAULT true,
     -- The role with whose rights the callbacks are enqueued. In a dump only maker_name identifies the role.
     maker        oid,
     maker_name   text NOT NULL,
     on_success   jsonb,
     on_failure   jsonb,
     on_finish    jsonb,
-    metadata     jsonb
+    metadata     jsonb,
+    -- A callback could not be enqueued: the time of the next try, the number of tries in a row that have failed, and
+    -- the last error.
+    due_at       timestamptz,
+    failures     integer NOT NULL DEFAULT 0,
+    last_error   text
 );
 CREATE INDEX job_batch_pending ON pgq_ext.job_batch (batch_id) WHERE pending;
 REVOKE ALL ON TABLE pgq_ext.job_batch FROM PUBLIC;

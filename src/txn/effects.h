@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "engine/batch_watch.h"
 #include "engine/concurrency.h"
 #include "engine/lease.h"
 #include "engine/prepared_entry.h"
@@ -326,5 +327,17 @@ int open_claims(OpenClaim **claims);
  * for a prepared transaction is ACTIVE.
  */
 void resolve_prepared();
+
+/* ---- batches ---- */
+
+/*
+ * When this transaction commits, tell the scheduler of the batch. job_id: the member that has ended,
+ * for BatchNews::kEnd. A PREPARE TRANSACTION keeps only that there was news of some batch.
+ */
+void tell_batch_at_commit(int64 batch_id, BatchNews news, int64 job_id);
+/* When this transaction, or the current subtransaction, is rolled back, tell of the batch. */
+void tell_batch_at_abort(int64 batch_id);
+/* When this transaction commits, tell of all batches of the database. */
+void tell_all_batches_at_commit();
 
 } // namespace pgq

@@ -1,0 +1,76 @@
+/*
+ * What memory knows about batches that may get a callback: a table with a fixed number of entries,
+ * by database and batch. An entry proves nothing; the scheduler looks at the tables. See the README
+ * of batches/, "Looks are few and short".
+ */
+#pragma once
+
+#include "engine/shared.h"
+
+namespace pgq {
+
+/* Why a batch is told of. */
+enum class BatchNews : uint8
+{
+	kEnd,	 /* a member has ended: news only if it is the witness, or if a look is under way */
+	kChange, /* anything else: a close, a cancel, a death, an undone enqueue. Always news */
+};
+
+/* The ends in one batch by one transaction: members with ids from first to last. */
+struct BatchTold
+{
+	int64 batch_id;
+	BatchNews news;
+	int64 first;
+	int64 last;
+};
+
+/*
+ * ---- For the callbacks at the end of a transaction. These functions allocate nothing, and cannot
+ * fail ----
+ */
+
+/* Tell of the batch. Wakes the scheduler of the database if it has to look. */
+void tell_batch(Oid database, const BatchTold &told);
+/* Tell of all batches of the database. */
+void tell_all_batches(Oid database);
+
+/* ---- For the scheduler ---- */
+
+/*
+ * For a new scheduler: what the last one was looking at becomes TOLD again, and all batches are to
+ * be looked at.
+ */
+void begin_watching_batches(Oid database);
+
+/*
+ * Return a batch that is TOLD, which becomes LOOKING. Returns false if there is none. The caller
+ * then takes its snapshot, looks, and calls one of the functions below.
+ */
+bool next_told_batch(Oid database, int64 *batch_id);
+
+/*
+ * Begin a look at a batch that a sweep has found. If memory has, or can get, an entry for the batch,
+ * the entry becomes LOOKING. Without an entry any end is news.
+ */
+void begin_look(Oid database, int64 batch_id);
+
+/*
+ * End the look. If the batch was told of again since its begin, each of these functions makes it
+ * TOLD instead.
+ */
+void await_witness(Oid database, int64 batch_id, int64 job_id); /* this member lives */
+void await_change(Oid database, int64 batch_id); /* the batch is open: only a change is news */
+void forget_batch(Oid database, int64 batch_id); /* nothing is awaited */
+/* Look again later: a lock was not free, or the look has failed. The batch is TOLD again. */
+void put_back_batch(Oid database, int64 batch_id);
+
+/* Return whether all batches are to be looked at, and clear this mark: a sweep begins. */
+bool take_all_told(Oid database);
+/* Return whether a batch is TOLD, or all batches are to be looked at. Takes no lock. */
+bool has_told_batches(Oid database);
+
+Size batch_watch_size();
+void place_batch_watch(void *memory);
+
+} // namespace pgq

@@ -1,0 +1,26 @@
+/*
+ * The end of a member of a batch. Every end but an ack leaves a note, and every end is told to the
+ * scheduler at commit (README of batches/).
+ */
+#pragma once
+
+#include "rows/batch_row.h"
+
+namespace pgq {
+
+/*
+ * Note that this transaction has acknowledged the member. The row is deleted. batch_id: 0 if the job is
+ * no member; then nothing happens.
+ */
+void note_member_acked(int64 batch_id, int64 job_id);
+
+/*
+ * Note that the member has become a dead letter (Note::kDead), or has ended in another way than by
+ * an ack. Writes the note. Call this after the row is deleted, without a buffer pinned.
+ */
+void note_member_ended(int64 batch_id, int64 job_id, Note how);
+
+/* The same for n members of the batch at once, by one note. */
+void note_members_ended(int64 batch_id, int64 n, Note how);
+
+} // namespace pgq
