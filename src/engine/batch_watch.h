@@ -69,6 +69,25 @@ void put_back_batch(Oid database, int64 batch_id);
 bool take_all_told(Oid database);
 /* Return whether a batch is TOLD, or all batches are to be looked at. Takes no lock. */
 bool has_told_batches(Oid database);
+/*
+ * Return how many batches are TOLD. A batch that is put back goes behind these, so a pass that begins
+ * so many looks meets no batch twice. Takes no lock.
+ */
+int count_told_batches(Oid database);
+
+/* ---- For the reconciler ---- */
+
+/*
+ * Find the first entry of the database from *position on that WAITS for a witness, and move *position
+ * behind it. A round begins at position 0. Returns false at the end of the round.
+ */
+bool next_awaited(Oid database, int *position, int64 *batch_id, int64 *witness);
+/*
+ * Make the batch TOLD, because its witness is gone. Returns false, and does nothing, if the entry
+ * does not wait for this witness any more. The end of a witness is visible a moment before it is told,
+ * so let a round or at least a second pass before a repair counts as one.
+ */
+bool repair_batch(Oid database, int64 batch_id, int64 witness);
 
 Size batch_watch_size();
 void place_batch_watch(void *memory);
