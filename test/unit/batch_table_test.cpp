@@ -134,6 +134,7 @@ TEST_F(BatchTableTest, ALookWithoutAnEntryForgetsNoNews)
 	table.end_look(0, 1, State::kNone);
 	EXPECT_TRUE(end(0, 2, 9, 9));
 	table.end_look(0, 2, State::kWaits, 9);
+	table.end_look(0, 2, State::kNone);
 	EXPECT_EQ(table.state(0, 2), State::kTold);
 	/* Without room, a look that is put back raises `all`. */
 	table.put_back(0, 3);
@@ -390,6 +391,8 @@ private:
 		if (!batch.live.empty())
 			scheduler.witness =
 				*std::next(batch.live.begin(), pick(static_cast<int>(batch.live.size())));
+		if (pick(6) == 0)
+			scheduler.to = State::kNone; /* Without an entry everything is news. */
 		scheduler.has_looked = true;
 	}
 
