@@ -1,5 +1,6 @@
 #include "engine/audit.h"
 
+#include "engine/batch_watch.h"
 #include "engine/group_pool.h"
 #include "engine/hold.h"
 #include "engine/lease_quota.h"
@@ -277,6 +278,16 @@ read_bounds(Bound (&bounds)[kBounds])
 	Bound prepared =
 		bound_of("prepared transactions", max_prepared_xacts, "max_prepared_transactions", watch);
 	SyncBounds sync = read_sync();
+	Bound batches = bound_of("batches watched", max_watched_batches, "pgq_ext.max_watched_batches",
+							 watched_batch_bytes());
+	Bound common_batch =
+		bound_of("batches watched beyond the own shares of databases",
+				 common_part(max_watched_batches), "pgq_ext.max_watched_batches", 0);
+	WatchedBatches watched = read_watched_batches();
+	batches.used = watched.used;
+	batches.peak = watched.peak;
+	common_batch.used = watched.common_used;
+	common_batch.peak = watched.common_peak;
 	read_leases(&leases, &parked, &held);
 	common.used = pg_atomic_read_u32(&shared->common);
 	common.peak = pg_atomic_read_u32(&shared->common_peak);
@@ -285,10 +296,10 @@ read_bounds(Bound (&bounds)[kBounds])
 	read_schedules(&window, &timer);
 	read_waiters(&waiters);
 	read_groups(&groups);
-	const Bound all[] = {databases,		   queues,		 window,	 timer,
-						 common,		   parked,		 held,		 groups,
-						 leases,		   waiters,		 prepared,	 sync.locks,
-						 sync.common_lock, sync.waiters, sync.rates, sync.common_rate};
+	const Bound all[] = {databases,		   queues,	   window,			 timer,		   common,
+						 parked,		   held,	   groups,			 leases,	   waiters,
+						 prepared,		   sync.locks, sync.common_lock, sync.waiters, sync.rates,
+						 sync.common_rate, batches,	   common_batch};
 	static_assert(lengthof(all) == kBounds);
 	std::copy(all, all + kBounds, bounds);
 }
