@@ -73,7 +73,9 @@ struct Tables
 	Oid queue_handler;
 	Oid job_checkpoint;
 	Oid job_batch;
+	Oid job_batch_by_id; /* invalid: the table or the index is missing; as the next one */
 	Oid batch_note;
+	Oid batch_note_by_batch;
 	Oid ring[kRings]; /* partitioned table of each ring */
 	/* the rings have the column batch_id; a database that was updated from 0.1 may lack it */
 	bool has_batches;

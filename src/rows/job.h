@@ -51,6 +51,7 @@ struct JobRow
 	 * expires_at, since few jobs have an expires_at.
 	 */
 	bool expired() const { return !is_null(kJobExpiresAt) && expired(wall_now()); }
+	int64 batch() const { return is_null(kJobBatch) ? 0 : DatumGetInt64(value(kJobBatch)); }
 	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }
 	Hint hint() const
 	{
@@ -67,7 +68,8 @@ struct SchedulingColumns
 {
 	int32 queue_id;
 	TimestampTz run_at;
-	bool delayed; /* the job waits for run_at, if run_at is still in the future */
+	bool delayed;	/* the job waits for run_at, if run_at is still in the future */
+	int64 batch_id; /* 0: none */
 
 	friend bool operator==(const SchedulingColumns &, const SchedulingColumns &) = default;
 };
