@@ -111,7 +111,7 @@ CREATE FUNCTION pgq_check() RETURNS SETOF text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_check';
 REVOKE ALL ON FUNCTION pgq_check FROM PUBLIC;
 COMMENT ON FUNCTION pgq_check IS
-'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
+'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue or of a batch that does not exist, notes of no batch. Reads every job. A hint without a row is no fault: a claim drops it.';
 
 -- ---- views for people ----
 
