@@ -876,7 +876,7 @@ BEGIN
         FROM pg_catalog.pg_proc p WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
             AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, stat_entries, latency_entries, lease_entries,
             group_entries, behind, capacity_entries, segment_entries, snapshot_holders, duty_entries,
-            lock_entries, rate_entries, handler_entries, members_of, health_rows, health_of_reader}'::pg_catalog.name[])
+            lock_entries, rate_entries, handler_entries, batch_of, members_of, health_rows, health_of_reader}'::pg_catalog.name[])
     LOOP
         initial := (SELECT i.initprivs FROM pg_catalog.pg_init_privs i WHERE i.objoid OPERATOR(pg_catalog.=) item.oid
                     AND i.classoid OPERATOR(pg_catalog.=) item.class::pg_catalog.oid AND i.objsubid OPERATOR(pg_catalog.=) 0);
