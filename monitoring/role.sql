@@ -32,4 +32,5 @@ GRANT SELECT ON pgq_ext.queue_status, pgq_ext.queue_stats, pgq_ext.queue_latency
 GRANT SELECT (queue_id, queue, max_depth) ON pgq_ext.queue TO prometheus;
 GRANT SELECT (schedule, queue, paused, next_run_at, last_error) ON pgq_ext.schedule TO prometheus;
 GRANT SELECT (queue, workers, running, state, next_try_at, calls, failures) ON pgq_ext.handler TO prometheus;
+GRANT SELECT (state, closed_at, finished_at, last_error) ON pgq_ext.batch TO prometheus;
 \endif

@@ -23,7 +23,7 @@ BEGIN;
 SELECT pgq_set_handler(queue, 'handles'::regproc, run_as => 'regress_pgq_runner'), pgq_pause_handler(queue) FROM unnest('{open,shut}'::text[]) queue;
 COMMIT;
 
-CREATE TABLE view AS SELECT n, name FROM unnest('{queue_status,queue_stats,queue_latency,job_status,lease,capacity,segment,duty,schedule,lock,rate,health,queue,dead_letter,handler}'::text[])
+CREATE TABLE view AS SELECT n, name FROM unnest('{queue_status,queue_stats,queue_latency,job_status,lease,capacity,segment,duty,schedule,lock,rate,health,queue,dead_letter,handler,batch}'::text[])
 WITH ORDINALITY AS u (name, n);
 GRANT SELECT ON view TO PUBLIC;
 -- What is seen of each queue, or that anything is.
@@ -81,7 +81,7 @@ GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_stranger;
 
 -- Direct calls.
 CREATE TABLE call (n int GENERATED ALWAYS AS IDENTITY, name text);
-INSERT INTO call (name) SELECT unnest('{queue_entries(),stat_entries(),latency_entries(),lease_entries(),group_entries(),capacity_entries(),segment_entries(),snapshot_holders(),duty_entries(),lock_entries(),rate_entries(),handler_entries(),health_rows(),health_of_reader(),health_entries(),rotation_blocker}'::text[]);
+INSERT INTO call (name) SELECT unnest('{queue_entries(),stat_entries(),latency_entries(),lease_entries(),group_entries(),capacity_entries(),segment_entries(),snapshot_holders(),duty_entries(),lock_entries(),rate_entries(),handler_entries(),members_of(1),health_rows(),health_of_reader(),health_entries(),rotation_blocker}'::text[]);
 INSERT INTO call (name) SELECT format('oldest_ready(%s)', queue_id) FROM pgq_ext.queue WHERE queue = 'open';
 INSERT INTO call (name) SELECT format('behind(%s, 0, now(), 1000000, NULL)', queue_id) FROM pgq_ext.queue WHERE queue = 'open';
 GRANT SELECT ON call TO PUBLIC;

@@ -117,6 +117,22 @@ put_handler(Json &json, const Handler &handler)
 	json.end_object();
 }
 
+void
+put_batch(Json &json, const Batch &batch)
+{
+	json.begin_object();
+	json.name("batch").number(Count(batch.id));
+	json.name("state").text(batch.state);
+	json.name("maker").text(batch.maker);
+	json.name("seconds_since_creation").number(batch.created);
+	json.name("seconds_since_close").number(batch.closed);
+	json.name("seconds_since_failure").number(batch.failed);
+	json.name("seconds_since_finish").number(batch.finished);
+	json.name("seconds_to_next_try").number(batch.next_try);
+	json.name("last_error").text(batch.error);
+	json.end_object();
+}
+
 template <typename Rows, typename Put>
 void
 put_array(Json &json, const char *name, const Rows &rows, Put put)
@@ -166,6 +182,8 @@ document(const Snapshot &snapshot, const Memory &memory)
 	json.name("more_dead_letters").flag(snapshot.more_dead_letters);
 	put_known(json, "health", snapshot.checks, put_check);
 	put_known(json, "handlers", snapshot.handlers, put_handler);
+	put_known(json, "batches", snapshot.batches, put_batch);
+	json.name("more_batches").flag(snapshot.more_batches);
 	put_array(json, "notes", snapshot.notes,
 			  [](Json &to, const std::string &note) { to.text(note); });
 	json.name("is_complete").flag(!snapshot.is_incomplete);

@@ -17,7 +17,7 @@ constexpr int kMostNotes = 3;
 constexpr size_t kMostDetail = 3;
 constexpr Size kSmallest = {8, 40};
 /* width of the names of all screens */
-constexpr int kAllNames = 64;
+constexpr int kAllNames = 76;
 
 /* Return a line in one style, with the text made safe for a terminal (shown() in text.h). */
 Line
@@ -115,8 +115,8 @@ summary(const Scene &scene, Size size)
 Line
 screens(Screen current, Size size)
 {
-	static constexpr std::string_view names[kScreens] = {"1 queues", "2 jobs",	   "3 dead letters",
-														 "4 health", "5 handlers", "h help"};
+	static constexpr std::string_view names[kScreens] = {
+		"1 queues", "2 jobs", "3 dead letters", "4 health", "5 handlers", "6 batches", "h help"};
 	Line line;
 	for (size_t i = 0; i < kScreens; i++)
 	{

@@ -6,7 +6,8 @@
 namespace top {
 
 constexpr std::array kHelp = {
-	"1 queues   2 jobs in work   3 dead letters   4 health   5 handlers   h this   Tab the next",
+	"1 queues   2 jobs in work   3 dead letters   4 health   5 handlers   6 batches",
+	"h this      Tab the next screen",
 	"Up Down PgUp PgDn Home End   choose a row",
 	"< >   sort by the column before, after      i   the other way round",
 	"Space look now      q quit",
@@ -19,6 +20,7 @@ constexpr std::array kHelp = {
 	"",
 	"OLDEST  age of the oldest ready job     IN/S OUT/S ACK/S  jobs enqueued, handed out, acked",
 	"WORKERS  running, and at most     REST  until the next call of a handler whose calls fail",
+	"NEXT TRY  until a callback of a batch that could not be enqueued is tried again",
 	"WAIT95 RUN95  95 of 100 jobs waited, ran for no longer     WAITING  claims that wait",
 	"-  is not known, or may not be seen; lines with ! say why",
 };

@@ -1,4 +1,4 @@
-/* The questions about jobs in work and dead letters. */
+/* The questions about jobs in work, dead letters and batches. */
 #include "select.h"
 
 namespace top {
@@ -67,5 +67,53 @@ read_dead(const Answer &answer, Sight &sight)
 }
 
 const Question dead_question = {"pgq_ext.dead_job", dead_sql, read_dead};
+
+/*
+ * Return the query about batches: those that have not finished, that have finished in the last hour,
+ * or of which a callback could not be enqueued. It reads no numbers of members, since that takes as
+ * long as reading the members.
+ */
+static std::string
+batch_sql(Sight &sight)
+{
+	if (!sight.relations.contains("batch"))
+	{
+		sight.snapshot.batches.emplace();
+		return "";
+	}
+	return select_from(
+		sight, "batch",
+		{{"batch", "batch", true},
+		 {"state", "state", true},
+		 {"maker", "maker"},
+		 {"created_at", "extract(epoch FROM clock_timestamp() - created_at)::float8"},
+		 {"closed_at", "extract(epoch FROM clock_timestamp() - closed_at)::float8"},
+		 {"finished_at", "extract(epoch FROM clock_timestamp() - finished_at)::float8", true},
+		 {"failed_at", "extract(epoch FROM clock_timestamp() - failed_at)::float8"},
+		 {"next_try_at", "extract(epoch FROM next_try_at - clock_timestamp())::float8"},
+		 {"last_error", "left(last_error, 2000)", true}},
+		"WHERE v.state <> 'finished' OR v.finished_at > clock_timestamp() - interval '1 hour'"
+		" OR v.last_error IS NOT NULL ORDER BY v.batch DESC" +
+			limit(kMostBatches));
+}
+
+static void
+read_batch(const Answer &answer, Sight &sight)
+{
+	std::vector<Batch> &batches = sight.snapshot.batches.emplace();
+	sight.snapshot.more_batches = answer.size() > kMostBatches;
+	for (int row = 0; row < answer.size() && row < kMostBatches; row++)
+		batches.push_back({.id = answer.number(row, "batch").value_or(0),
+						   .state = answer.text(row, "state"),
+						   .maker = answer.text(row, "maker"),
+						   .created = answer.real(row, "created_at"),
+						   .closed = answer.real(row, "closed_at"),
+						   .finished = answer.real(row, "finished_at"),
+						   .failed = answer.real(row, "failed_at"),
+						   .error = answer.text(row, "last_error"),
+						   .next_try = answer.real(row, "next_try_at")});
+}
+
+const Question batch_question = {"pgq_ext.batch", batch_sql, read_batch};
 
 } // namespace top

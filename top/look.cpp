@@ -5,8 +5,9 @@
 namespace top {
 
 Look::Look(Parts parts)
-	: questions{&server_question, &relations_question, &functions_question, &queue_question,
-				&status_question, &stats_question,	   &health_question,	&handler_question}
+	: questions{&server_question, &relations_question, &functions_question,
+				&queue_question,  &status_question,	   &stats_question,
+				&health_question, &handler_question,   &batch_question}
 {
 	if (parts.leases)
 		questions.push_back(&lease_question);

@@ -62,7 +62,7 @@ relations_sql(Sight &)
 		   " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
 		   " WHERE c.relnamespace = to_regnamespace('pgq_ext') AND a.attnum > 0"
 		   " AND NOT a.attisdropped AND c.relname IN ('queue', 'queue_status', 'queue_stats',"
-		   " 'health', 'handler', 'lease', 'dead_job')";
+		   " 'health', 'handler', 'batch', 'lease', 'dead_job')";
 }
 
 static void

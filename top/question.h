@@ -40,7 +40,7 @@ struct Question
  */
 extern const Question server_question, relations_question, functions_question;
 extern const Question queue_question, status_question, stats_question, health_question;
-extern const Question handler_question;
+extern const Question handler_question, batch_question;
 extern const Question lease_question, dead_question;
 
 /*
@@ -60,5 +60,6 @@ constexpr double kPatience = kSecondsForLooking + 10;
 /* The most rows that a look reads of each of the two lists that can be long. */
 constexpr int kMostLeases = 1000;
 constexpr int kMostDeadLetters = 500;
+constexpr int kMostBatches = 500;
 
 } // namespace top

@@ -61,6 +61,8 @@ report(const Snapshot &snapshot, const Memory &memory, Charset charset)
 					dead_letter_table(snapshot, form), charset);
 	text += printed("Health", sorted(health_table(snapshot, form), 0), charset);
 	text += printed("Handlers", sorted(handler_table(snapshot, form), 1), charset);
+	text += printed(and_more("Batches", snapshot.more_batches, kMostBatches),
+					sorted(batch_table(snapshot, form), 1), charset);
 	if (!snapshot.notes.empty())
 		text += "Notes\n";
 	for (const std::string &one : snapshot.notes)

@@ -279,4 +279,52 @@ handler_table(const Snapshot &snapshot, Form form)
 	return table;
 }
 
+/* ---- batches ---- */
+
+/* Return the state of a batch. Batches whose callback could not be enqueued come first. */
+static Cell
+batch_state_cell(const Batch &batch, Form form)
+{
+	static constexpr std::array order = {"closed", "open", "finished"};
+	if (batch.error)
+		return {"callback fails", {true, -1}, Style::bad};
+	Cell cell = text_cell(batch.state, form);
+	if (batch.state)
+		cell.order = {true, static_cast<double>(index_of(order, *batch.state))};
+	if (batch.failed)
+		cell.style = Style::warn;
+	return cell;
+}
+
+/* Return how long ago something has happened to the batch, if it has. */
+static Cell
+event_cell(Seconds seconds, Style style = Style::plain)
+{
+	return seconds ? age_cell(seconds, style) : Cell{"", {}};
+}
+
+Table
+batch_table(const Snapshot &snapshot, Form form)
+{
+	Table table;
+	table.columns = {number("BATCH", 0),	words("STATE", 0, 14), number("CREATED", 1),
+					 number("CLOSED", 2),	number("FAILED", 1),   number("FINISHED", 1),
+					 number("NEXT TRY", 3), words("MAKER", 4, 8),  words("ERROR", 2, 10)};
+	table.empty =
+		instead(snapshot.batches.has_value(), "no batches, or all finished more than an hour ago");
+	for (const Batch &batch : known(snapshot.batches))
+		table.rows.push_back({std::to_string(batch.id),
+							  {{std::to_string(batch.id), {true, static_cast<double>(batch.id)}},
+							   batch_state_cell(batch, form),
+							   age_cell(batch.created),
+							   event_cell(batch.closed),
+							   event_cell(batch.failed, Style::bad),
+							   event_cell(batch.finished),
+							   event_cell(batch.next_try, Style::warn),
+							   text_cell(batch.maker, form),
+							   batch.error ? text_cell(batch.error, form) : Cell{"", {}}},
+							  batch.error.value_or("")});
+	return table;
+}
+
 } // namespace top

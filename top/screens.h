@@ -13,9 +13,10 @@ enum class Screen
 	dead_letters,
 	health,
 	handlers,
+	batches,
 	help,
 };
-constexpr size_t kScreens = 6;
+constexpr size_t kScreens = 7;
 
 /* The form in which a table is shown. */
 struct Form
@@ -33,5 +34,6 @@ Table job_table(const Snapshot &snapshot, Form how);
 Table dead_letter_table(const Snapshot &snapshot, Form how);
 Table health_table(const Snapshot &snapshot, Form how);
 Table handler_table(const Snapshot &snapshot, Form how);
+Table batch_table(const Snapshot &snapshot, Form how);
 
 } // namespace top

@@ -92,6 +92,17 @@ struct Handler
 	Seconds since, rest;
 };
 
+struct Batch
+{
+	int64_t id;
+	std::optional<std::string> state, maker;
+	/* how long ago the batch was created, closed, finished, and how long ago it has failed */
+	Seconds created, closed, finished, failed;
+	/* why a callback could not be enqueued, and the time until the next try */
+	std::optional<std::string> error;
+	Seconds next_try;
+};
+
 struct Check
 {
 	std::string name, status;
@@ -135,13 +146,15 @@ struct Snapshot
 	std::optional<std::vector<DeadLetter>> dead_letters;
 	std::optional<std::vector<Check>> checks;
 	std::optional<std::vector<Handler>> handlers;
+	std::optional<std::vector<Batch>> batches;
 	/* sentences about data that is not shown, with the reasons */
 	std::vector<std::string> notes;
 	/* something that the look should read could not be read */
 	bool is_incomplete = false;
-	/* there are more leases, or dead letters, than the look has read */
+	/* there are more leases, dead letters, or batches, than the look has read */
 	bool more_leases = false;
 	bool more_dead_letters = false;
+	bool more_batches = false;
 };
 
 } // namespace top

@@ -11,13 +11,14 @@ State::State()
 	};
 	sorted(Screen::queues, 0, false);
 	/*
-	 * Initial order: the job longest in work, the latest dead letter, failed checks, or handlers
-	 * that cannot run come first.
+	 * Initial order: the job longest in work, the latest dead letter, failed checks, handlers that
+	 * cannot run, or batches whose callback fails come first.
 	 */
 	sorted(Screen::jobs, 3, true);
 	sorted(Screen::dead_letters, 2, false);
 	sorted(Screen::health, 0, false);
 	sorted(Screen::handlers, 1, false);
+	sorted(Screen::batches, 1, false);
 }
 
 std::vector<Deed>
@@ -51,6 +52,8 @@ table_of(Screen screen, const Snapshot &snapshot, const Memory &memory, Form for
 			return health_table(snapshot, form);
 		case Screen::handlers:
 			return handler_table(snapshot, form);
+		case Screen::batches:
+			return batch_table(snapshot, form);
 		default:
 			return {};
 	}
@@ -135,7 +138,7 @@ static bool
 turn_to(State &state, int key)
 {
 	auto number = static_cast<size_t>(state.screen);
-	if (key >= '1' && key <= '5')
+	if (key >= '1' && key <= '6')
 		number = static_cast<size_t>(key - '1');
 	else if (key == kKeyTab)
 		number = (number + 1) % kScreens;

@@ -355,11 +355,40 @@ LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_may_read';
 COMMENT ON FUNCTION pgq_ext.may_read IS
 'Internal: true if the caller may read that column of a view of pgq_ext by a grant other than the grant to pg_monitor. For other readers, columns with tokens and payloads are NULL.';
 
+-- A view cannot name the column batch_id of pgq_ext.job: a database that was updated from 0.1 does not have the column
+-- before pgq_ext.add_batch_columns(). This function is STABLE, so that a query that does not read the column "batch" of a
+-- view does not call the function.
+CREATE FUNCTION pgq_ext.batch_of(job record) RETURNS bigint
+LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_batch_of';
+COMMENT ON FUNCTION pgq_ext.batch_of IS 'Internal: the batch of that row of pgq_ext.job or dead_job. NULL: the job is a member of none, or the table has no column for batches.';
+
+CREATE FUNCTION pgq_ext.is_in_work(job_id bigint) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_in_work';
+REVOKE ALL ON FUNCTION pgq_ext.is_in_work FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.is_in_work IS 'Internal: true if a worker has that job, or a claim is looking at it.';
+
+CREATE TYPE pgq_ext.member_counts AS (
+    live      bigint,
+    in_work   bigint,
+    dead      bigint,
+    added     bigint,
+    cancelled bigint,
+    expired   bigint,
+    deleted   bigint
+);
+COMMENT ON TYPE pgq_ext.member_counts IS 'Internal: numbers of members of a batch. live: rows of pgq_ext.job, in_work: those that are in work, dead: dead letters. added, cancelled, expired, deleted: by the notes.';
+
+CREATE FUNCTION pgq_ext.members_of(batch bigint) RETURNS pgq_ext.member_counts
+LANGUAGE c STABLE PARALLEL UNSAFE COST 1000 AS 'MODULE_PATHNAME', 'pgq_members_of';
+REVOKE ALL ON FUNCTION pgq_ext.members_of FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.members_of IS 'Internal: counts the members of that batch, by the index over the members. NULL: there is no such batch for the caller.';
+
 CREATE VIEW pgq_ext.dead_letter WITH (security_barrier) AS
 SELECT q.queue, d.job_id, d.died_at, d.reason, d.attempts, COALESCE(d.max_attempts, q.max_attempts) AS max_attempts, d.group_key,
        d.unique_key, d.priority, d.enqueued_at, d.run_at, d.last_error,
        CASE WHEN pgq_ext.may_read('dead_letter', 'headers') THEN d.headers END AS headers,
-       CASE WHEN pgq_ext.may_read('dead_letter', 'payload') THEN d.payload END AS payload
+       CASE WHEN pgq_ext.may_read('dead_letter', 'payload') THEN d.payload END AS payload,
+       pgq_ext.batch_of(d) AS batch
 FROM pgq_ext.dead_job d
 JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
@@ -705,7 +734,8 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
        q.concurrency > 0 AND e.running >= q.concurrency AS is_queue_full,
        e.next_start AS queue_next_start,
        e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min' AS is_unclaimed,
-       h.state AS handler_state, h.reason AS handler_reason, h.since AS handler_since, h.next_try_at AS handler_next_try_at
+       h.state AS handler_state, h.reason AS handler_reason, h.since AS handler_since, h.next_try_at AS handler_next_try_at,
+       pgq_ext.batch_of(j) AS batch
 FROM pgq_ext.job j
 JOIN pgq_ext.queue q USING (queue_id)
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
@@ -755,9 +785,36 @@ SELECT s.job_id, s.queue,
        s.priority, s.run_at, s.attempts, s.max_attempts, s.group_key, s.unique_key, s.enqueued_at, s.expires_at,
        CASE WHEN s.lease_state = 'claimed' THEN s.worker END AS worker,
        CASE WHEN s.lease_state = 'claimed' THEN s.lease_expires_at END AS lease_expires_at,
-       s.last_error, s.progress
+       s.last_error, s.progress, s.batch
 FROM pgq_ext.job_state s
 WHERE pgq_ext.may_see(s.queue_id);
+
+-- The view batch is made of two, since only a view with security_barrier keeps the planner from calling members_of()
+-- once for each column.
+CREATE VIEW pgq_ext.batch_state WITH (security_barrier) AS
+SELECT b.batch_id, b.created_at, b.closed_at, b.finished_at, b.failed_at, b.succeeded_at, b.cancelled_at, b.metadata,
+       b.due_at, b.last_error,
+       CASE WHEN b.finished_at IS NOT NULL THEN 'finished' WHEN b.closed_at IS NOT NULL THEN 'closed' ELSE 'open' END AS state,
+       COALESCE(r.rolname::text, b.maker_name) AS maker,
+       pgq_ext.members_of(b.batch_id) AS members
+FROM pgq_ext.job_batch b
+LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) b.maker
+WHERE pg_catalog.pg_has_role(b.maker, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
+      OR pg_catalog.pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c
+                                 WHERE c.oid OPERATOR(pg_catalog.=) 'pgq_ext.job_batch'::pg_catalog.regclass), 'USAGE');
+COMMENT ON VIEW pgq_ext.batch_state IS
+'Internal: the batches that the reader may see, with the numbers of their members, for the view batch.';
+
+CREATE VIEW pgq_ext.batch WITH (security_barrier) AS
+SELECT s.batch_id AS batch, (s.members).added AS total,
+       (s.members).live - (s.members).in_work AS waiting, (s.members).in_work AS leased,
+       GREATEST((s.members).added - (s.members).live - (s.members).dead - (s.members).cancelled - (s.members).expired - (s.members).deleted, 0) AS acked,
+       (s.members).dead, (s.members).cancelled, (s.members).expired, s.state, s.created_at, s.closed_at, s.finished_at,
+       CASE WHEN pgq_ext.may_read('batch', 'metadata') THEN s.metadata END AS metadata,
+       (s.members).deleted, s.failed_at, s.succeeded_at, s.cancelled_at, s.maker, s.due_at AS next_try_at, s.last_error
+FROM pgq_ext.batch_state s;
+COMMENT ON VIEW pgq_ext.batch IS
+'Batches that the reader may see: those of roles of which the reader is a member; all for the owner and members of pg_monitor. total: members that were added. waiting, leased, dead: members of which a row is left. acked: the others, without the members that have ended in another way: cancelled, expired, or deleted (purged, dropped with their queue, deleted by SQL, or deleted as a dead letter). state: open, closed, finished. failed_at, finished_at, succeeded_at: when the callback on_failure, on_finish, on_success was due. next_try_at, last_error: a callback could not be enqueued, and will be tried again. metadata: NULL for members of pg_monitor without another grant. Reading the numbers of a batch takes about as long as reading the rows of its members.';
 
 -- ---- views ----
 
@@ -838,14 +895,14 @@ BEGIN
                'pg_monitor'::pg_catalog.regrole::pg_catalog.oid AS role, pg_catalog.format('GRANT SELECT ON pgq_ext.%I TO pg_monitor', c.relname) AS command
         FROM pg_catalog.pg_class c WHERE c.relnamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
             AND c.relname OPERATOR(pg_catalog.=) ANY ('{queue, queue_status, queue_stats, queue_latency, job_status, lease, capacity, segment, duty,
-            schedule, lock, rate, dead_letter, handler}'::pg_catalog.name[])
+            schedule, lock, rate, dead_letter, handler, batch}'::pg_catalog.name[])
         UNION ALL
         SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, p.proowner, 'EXECUTE', pg_catalog.acldefault('f', p.proowner),
                0, pg_catalog.format('GRANT EXECUTE ON FUNCTION pgq_ext.%I TO PUBLIC', p.proname)
         FROM pg_catalog.pg_proc p WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
             AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, stat_entries, latency_entries, lease_entries,
             group_entries, behind, capacity_entries, segment_entries, snapshot_holders, duty_entries,
-            lock_entries, rate_entries, handler_entries, health_rows, health_of_reader}'::pg_catalog.name[])
+            lock_entries, rate_entries, handler_entries, batch_of, members_of, health_rows, health_of_reader}'::pg_catalog.name[])
     LOOP
         initial := (SELECT i.initprivs FROM pg_catalog.pg_init_privs i WHERE i.objoid OPERATOR(pg_catalog.=) item.oid
                     AND i.classoid OPERATOR(pg_catalog.=) item.class::pg_catalog.oid AND i.objsubid OPERATOR(pg_catalog.=) 0);
@@ -913,6 +970,43 @@ BEGIN
     FROM pgq_ext.handler_entries() h JOIN pgq_ext.queue q USING (queue_id)
     WHERE h.state = 'paused' AND h.since < clock_timestamp() - interval '1 h';
 END $$;
+
+CREATE FUNCTION pgq_ext.check_batches() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    -- A database that was updated from 0.1 has no such column before pgq_ext.add_batch_columns().
+    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pgq_ext.job'::regclass AND a.attname = 'batch_id' AND NOT a.attisdropped) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    -- Whether a batch has members takes a look at the index of each segment. So look at a few of the oldest batches only.
+    WITH oldest AS MATERIALIZED (SELECT * FROM pgq_ext.job_batch b WHERE b.pending ORDER BY b.batch_id LIMIT 10000),
+         late AS MATERIALIZED (
+        SELECT o.batch_id, o.created_at, o.closed_at FROM oldest o
+        WHERE o.finished_at IS NULL AND NOT o.restored
+          AND (o.closed_at < clock_timestamp() - interval '5 min' AND o.last_error IS NULL
+               OR o.closed_at IS NULL AND o.created_at < clock_timestamp() - interval '1 day')
+        ORDER BY o.batch_id LIMIT 1000)
+    SELECT CASE WHEN l.closed_at IS NULL THEN 'warn' ELSE 'fail' END,
+           CASE WHEN l.closed_at IS NULL THEN format('batch %s is open for %s and has no live members', l.batch_id, pgq_ext.ago(l.created_at))
+                ELSE format('batch %s is closed for %s, has no live members, and is not finished', l.batch_id, pgq_ext.ago(l.closed_at)) END
+    FROM late l WHERE NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.batch_id = l.batch_id) ORDER BY l.batch_id;
+    RETURN QUERY
+    SELECT 'warn', format('batches that came from a dump and are not looked at yet: %s%s', CASE WHEN count(*) = 1000 THEN 'at least ' END, count(*))
+    FROM (SELECT FROM (SELECT b.restored FROM pgq_ext.job_batch b WHERE b.pending ORDER BY b.batch_id LIMIT 10000) o WHERE o.restored LIMIT 1000) r
+    HAVING count(*) > 0;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.check_batches FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.check_batches IS 'Internal: a check of pgq_ext.health.';
+
+CREATE FUNCTION pgq_ext.check_callbacks() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('batch %s: %s tries to enqueue a callback have failed', b.batch_id, b.failures)
+    FROM (SELECT * FROM pgq_ext.job_batch o WHERE o.pending ORDER BY o.batch_id LIMIT 10000) b
+    WHERE b.last_error IS NOT NULL ORDER BY b.batch_id LIMIT 100;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.check_callbacks FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.check_callbacks IS 'Internal: a check of pgq_ext.health.';
 
 CREATE FUNCTION pgq_ext.check_handlers() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
@@ -991,6 +1085,8 @@ BEGIN
         ('rates', 'no queue stands still after a start', 'After a crash the server does not know how many jobs have started, and counts as many as the limit allows. To start jobs at once, run SELECT pgq_alter_queue(..., rate_limit => 0), and set the limit again in another transaction. Do the same with group_rate_limit.'),
         ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties. If the rows are locked, pg_locks shows by which session.'),
         ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.'),
+        ('batches', 'none stands still', 'If a batch is open without members, add its members, or run SELECT pgq_close_batch(...). If a closed one does not finish, see the checks scheduler and duties. Batches from a dump are looked at when the restore has ended.'),
+        ('callbacks', 'all could be enqueued', 'SELECT batch, last_error, next_try_at FROM pgq_ext.batch WHERE last_error IS NOT NULL says why. Create the queue, make room in it, or grant the maker the right to enqueue: the scheduler tries again.'),
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
         ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)
@@ -1036,6 +1132,9 @@ BEGIN
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.job_state OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.dead_letter OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.handler OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.member_counts OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.batch_state OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.batch OWNER TO %s', owner);
     FOR function IN
         SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_depend d ON d.objid OPERATOR(pg_catalog.=) p.oid
         WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) 'e'
@@ -1169,7 +1268,7 @@ COMMENT ON FUNCTION pgq_ext.group_entries IS
 COMMENT ON FUNCTION pgq_ext.capacity_entries IS
 'Internal: the limits of shared memory.';
 COMMENT ON FUNCTION pgq_check IS
-'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
+'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue or of a batch that does not exist, notes of no batch. Reads every job. A hint without a row is no fault: a claim drops it.';
 COMMENT ON VIEW pgq_ext.job_status IS
 'Every live job, its state (ready, scheduled, leased) and the reason why it waits, in words.';
 COMMENT ON VIEW pgq_ext.queue_latency IS

@@ -214,6 +214,52 @@ check_queues_of_rows(ResultRows *result, const char *table, const char *what)
 	});
 }
 
+/* ---- batches ---- */
+
+/* Report the number that the query returns, unless it is 0. */
+static void
+report_number(ResultRows *result, const char *query, const char *fault)
+{
+	(void) spi_execute(query, nullptr, 0);
+	int64 n = DatumGetInt64(spi_value(0, 1, INT8OID));
+	if (n > 0)
+		report(result, "%lld %s", number(n), fault);
+}
+
+/* Report members and notes of batches that do not exist. */
+static void
+check_batches(ResultRows *result)
+{
+	static const struct
+	{
+		bool has_column; /* the query reads the column batch_id of a table of jobs */
+		const char *query;
+		const char *fault;
+	} checks[] = {
+		{true,
+		 "SELECT pg_catalog.count(*) FROM pgq_ext.job j WHERE j.batch_id IS NOT NULL AND NOT "
+		 "EXISTS "
+		 "(SELECT FROM pgq_ext.job_batch b WHERE b.batch_id OPERATOR(pg_catalog.=) j.batch_id)",
+		 "jobs are members of batches that do not exist"},
+		{true,
+		 "SELECT pg_catalog.count(*) FROM pgq_ext.dead_job d WHERE d.batch_id IS NOT NULL AND NOT "
+		 "EXISTS (SELECT FROM pgq_ext.job_batch b "
+		 "WHERE b.batch_id OPERATOR(pg_catalog.=) d.batch_id)",
+		 "dead letters are members of batches that do not exist"},
+		{false,
+		 "SELECT pg_catalog.count(*) FROM pgq_ext.batch_note n WHERE NOT EXISTS (SELECT FROM "
+		 "pgq_ext.job_batch b WHERE b.batch_id OPERATOR(pg_catalog.=) n.batch_id)",
+		 "notes are about batches that do not exist"},
+	};
+	bool has_batches = look_at_tables().has_batches;
+	bool has_tables = OidIsValid(look_at_tables().job_batch);
+	as_owner([&] {
+		for (const auto &check : checks)
+			if (has_tables && (has_batches || !check.has_column))
+				report_number(result, check.query, check.fault);
+	});
+}
+
 namespace {
 
 enum class CapacityColumn
@@ -248,6 +294,7 @@ pgq_check(PG_FUNCTION_ARGS)
 	check_rows(&result);
 	for (const RingSpec &ring : rings)
 		check_queues_of_rows(&result, ring.table, ring.rows);
+	check_batches(&result);
 	return (Datum) 0;
 }
 

@@ -77,13 +77,41 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_duty_entries';
 REVOKE ALL ON FUNCTION pgq_ext.duty_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.duty_entries IS 'Internal: the duties of the scheduler.';
 
+-- A view cannot name the column batch_id of pgq_ext.job: a database that was updated from 0.1 does not have the column
+-- before pgq_ext.add_batch_columns(). This function is STABLE, so that a query that does not read the column "batch" of a
+-- view does not call the function.
+CREATE FUNCTION pgq_ext.batch_of(job record) RETURNS bigint
+LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_batch_of';
+COMMENT ON FUNCTION pgq_ext.batch_of IS 'Internal: the batch of that row of pgq_ext.job or dead_job. NULL: the job is a member of none, or the table has no column for batches.';
+
+CREATE FUNCTION pgq_ext.is_in_work(job_id bigint) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_in_work';
+REVOKE ALL ON FUNCTION pgq_ext.is_in_work FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.is_in_work IS 'Internal: true if a worker has that job, or a claim is looking at it.';
+
+CREATE TYPE pgq_ext.member_counts AS (
+    live      bigint,
+    in_work   bigint,
+    dead      bigint,
+    added     bigint,
+    cancelled bigint,
+    expired   bigint,
+    deleted   bigint
+);
+COMMENT ON TYPE pgq_ext.member_counts IS 'Internal: numbers of members of a batch. live: rows of pgq_ext.job, in_work: those that are in work, dead: dead letters. added, cancelled, expired, deleted: by the notes.';
+
+CREATE FUNCTION pgq_ext.members_of(batch bigint) RETURNS pgq_ext.member_counts
+LANGUAGE c STABLE PARALLEL UNSAFE COST 1000 AS 'MODULE_PATHNAME', 'pgq_members_of';
+REVOKE ALL ON FUNCTION pgq_ext.members_of FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.members_of IS 'Internal: counts the members of that batch, by the index over the members. NULL: there is no such batch for the caller.';
+
 -- ---- for administrators ----
 
 CREATE FUNCTION pgq_check() RETURNS SETOF text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_check';
 REVOKE ALL ON FUNCTION pgq_check FROM PUBLIC;
 COMMENT ON FUNCTION pgq_check IS
-'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
+'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue or of a batch that does not exist, notes of no batch. Reads every job. A hint without a row is no fault: a claim drops it.';
 
 -- ---- views for people ----
 
@@ -111,7 +139,8 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
        q.concurrency > 0 AND e.running >= q.concurrency AS is_queue_full,
        e.next_start AS queue_next_start,
        e.waiting_claims = 0 AND COALESCE(e.last_claim_at, e.loaded_at) < pg_catalog.clock_timestamp() - interval '5 min' AS is_unclaimed,
-       h.state AS handler_state, h.reason AS handler_reason, h.since AS handler_since, h.next_try_at AS handler_next_try_at
+       h.state AS handler_state, h.reason AS handler_reason, h.since AS handler_since, h.next_try_at AS handler_next_try_at,
+       pgq_ext.batch_of(j) AS batch
 FROM pgq_ext.job j
 JOIN pgq_ext.queue q USING (queue_id)
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
@@ -161,7 +190,7 @@ SELECT s.job_id, s.queue,
        s.priority, s.run_at, s.attempts, s.max_attempts, s.group_key, s.unique_key, s.enqueued_at, s.expires_at,
        CASE WHEN s.lease_state = 'claimed' THEN s.worker END AS worker,
        CASE WHEN s.lease_state = 'claimed' THEN s.lease_expires_at END AS lease_expires_at,
-       s.last_error, s.progress
+       s.last_error, s.progress, s.batch
 FROM pgq_ext.job_state s
 WHERE pgq_ext.may_see(s.queue_id);
 COMMENT ON VIEW pgq_ext.job_status IS
@@ -171,12 +200,40 @@ CREATE VIEW pgq_ext.dead_letter WITH (security_barrier) AS
 SELECT q.queue, d.job_id, d.died_at, d.reason, d.attempts, COALESCE(d.max_attempts, q.max_attempts) AS max_attempts, d.group_key,
        d.unique_key, d.priority, d.enqueued_at, d.run_at, d.last_error,
        CASE WHEN pgq_ext.may_read('dead_letter', 'headers') THEN d.headers END AS headers,
-       CASE WHEN pgq_ext.may_read('dead_letter', 'payload') THEN d.payload END AS payload
+       CASE WHEN pgq_ext.may_read('dead_letter', 'payload') THEN d.payload END AS payload,
+       pgq_ext.batch_of(d) AS batch
 FROM pgq_ext.dead_job d
 JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.dead_letter IS
 'Dead letters of the queues that the reader may see: rows of pgq_ext.dead_job, with the name of the queue; headers and payload are NULL for members of pg_monitor without another grant. reason: why the job became a dead letter; last_error: the error of its last attempt.';
+
+-- The view batch is made of two, since only a view with security_barrier keeps the planner from calling members_of()
+-- once for each column.
+CREATE VIEW pgq_ext.batch_state WITH (security_barrier) AS
+SELECT b.batch_id, b.created_at, b.closed_at, b.finished_at, b.failed_at, b.succeeded_at, b.cancelled_at, b.metadata,
+       b.due_at, b.last_error,
+       CASE WHEN b.finished_at IS NOT NULL THEN 'finished' WHEN b.closed_at IS NOT NULL THEN 'closed' ELSE 'open' END AS state,
+       COALESCE(r.rolname::text, b.maker_name) AS maker,
+       pgq_ext.members_of(b.batch_id) AS members
+FROM pgq_ext.job_batch b
+LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) b.maker
+WHERE pg_catalog.pg_has_role(b.maker, 'USAGE') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
+      OR pg_catalog.pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c
+                                 WHERE c.oid OPERATOR(pg_catalog.=) 'pgq_ext.job_batch'::pg_catalog.regclass), 'USAGE');
+COMMENT ON VIEW pgq_ext.batch_state IS
+'Internal: the batches that the reader may see, with the numbers of their members, for the view batch.';
+
+CREATE VIEW pgq_ext.batch WITH (security_barrier) AS
+SELECT s.batch_id AS batch, (s.members).added AS total,
+       (s.members).live - (s.members).in_work AS waiting, (s.members).in_work AS leased,
+       GREATEST((s.members).added - (s.members).live - (s.members).dead - (s.members).cancelled - (s.members).expired - (s.members).deleted, 0) AS acked,
+       (s.members).dead, (s.members).cancelled, (s.members).expired, s.state, s.created_at, s.closed_at, s.finished_at,
+       CASE WHEN pgq_ext.may_read('batch', 'metadata') THEN s.metadata END AS metadata,
+       (s.members).deleted, s.failed_at, s.succeeded_at, s.cancelled_at, s.maker, s.due_at AS next_try_at, s.last_error
+FROM pgq_ext.batch_state s;
+COMMENT ON VIEW pgq_ext.batch IS
+'Batches that the reader may see: those of roles of which the reader is a member; all for the owner and members of pg_monitor. total: members that were added. waiting, leased, dead: members of which a row is left. acked: the others, without the members that have ended in another way: cancelled, expired, or deleted (purged, dropped with their queue, deleted by SQL, or deleted as a dead letter). state: open, closed, finished. failed_at, finished_at, succeeded_at: when the callback on_failure, on_finish, on_success was due. next_try_at, last_error: a callback could not be enqueued, and will be tried again. metadata: NULL for members of pg_monitor without another grant. Reading the numbers of a batch takes about as long as reading the rows of its members.';
 
 CREATE VIEW pgq_ext.queue_status WITH (security_barrier) AS
 SELECT q.queue,

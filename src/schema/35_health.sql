@@ -282,6 +282,39 @@ BEGIN
     WHERE NOT t.paused AND (t.last_error IS NOT NULL OR t.next_run_at < clock_timestamp() - interval '1 min');
 END $$;
 
+CREATE FUNCTION pgq_ext.check_batches() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    -- A database that was updated from 0.1 has no such column before pgq_ext.add_batch_columns().
+    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = 'pgq_ext.job'::regclass AND a.attname = 'batch_id' AND NOT a.attisdropped) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    -- Whether a batch has members takes a look at the index of each segment. So look at a few of the oldest batches only.
+    WITH oldest AS MATERIALIZED (SELECT * FROM pgq_ext.job_batch b WHERE b.pending ORDER BY b.batch_id LIMIT 10000),
+         late AS MATERIALIZED (
+        SELECT o.batch_id, o.created_at, o.closed_at FROM oldest o
+        WHERE o.finished_at IS NULL AND NOT o.restored
+          AND (o.closed_at < clock_timestamp() - interval '5 min' AND o.last_error IS NULL
+               OR o.closed_at IS NULL AND o.created_at < clock_timestamp() - interval '1 day')
+        ORDER BY o.batch_id LIMIT 1000)
+    SELECT CASE WHEN l.closed_at IS NULL THEN 'warn' ELSE 'fail' END,
+           CASE WHEN l.closed_at IS NULL THEN format('batch %s is open for %s and has no live members', l.batch_id, pgq_ext.ago(l.created_at))
+                ELSE format('batch %s is closed for %s, has no live members, and is not finished', l.batch_id, pgq_ext.ago(l.closed_at)) END
+    FROM late l WHERE NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.batch_id = l.batch_id) ORDER BY l.batch_id;
+    RETURN QUERY
+    SELECT 'warn', format('batches that came from a dump and are not looked at yet: %s%s', CASE WHEN count(*) = 1000 THEN 'at least ' END, count(*))
+    FROM (SELECT FROM (SELECT b.restored FROM pgq_ext.job_batch b WHERE b.pending ORDER BY b.batch_id LIMIT 10000) o WHERE o.restored LIMIT 1000) r
+    HAVING count(*) > 0;
+END $$;
+
+CREATE FUNCTION pgq_ext.check_callbacks() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('batch %s: %s tries to enqueue a callback have failed', b.batch_id, b.failures)
+    FROM (SELECT * FROM pgq_ext.job_batch o WHERE o.pending ORDER BY o.batch_id LIMIT 10000) b
+    WHERE b.last_error IS NOT NULL ORDER BY b.batch_id LIMIT 100;
+END $$;
+
 CREATE FUNCTION pgq_ext.check_handlers() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
@@ -379,6 +412,8 @@ BEGIN
         ('rates', 'no queue stands still after a start', 'After a crash the server does not know how many jobs have started, and counts as many as the limit allows. To start jobs at once, run SELECT pgq_alter_queue(..., rate_limit => 0), and set the limit again in another transaction. Do the same with group_rate_limit.'),
         ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties. If the rows are locked, pg_locks shows by which session.'),
         ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.'),
+        ('batches', 'none stands still', 'If a batch is open without members, add its members, or run SELECT pgq_close_batch(...). If a closed one does not finish, see the checks scheduler and duties. Batches from a dump are looked at when the restore has ended.'),
+        ('callbacks', 'all could be enqueued', 'SELECT batch, last_error, next_try_at FROM pgq_ext.batch WHERE last_error IS NOT NULL says why. Create the queue, make room in it, or grant the maker the right to enqueue: the scheduler tries again.'),
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
         ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)

@@ -40,7 +40,7 @@ while (my ($view, $text) = each %view)
 $metric{"pgq_queue_latency_seconds_$_"} = 1 for qw(bucket sum count);
 for my $file ('monitoring/alerts.yml', 'monitoring/dashboard.json')
 {
-	my %named = map { ($_ => 1) } slurp_file($file) =~ /\b(pgq_(?:queue_\w+|health|capacity|duty|schedule|handler|segment)_\w+)/g;
+	my %named = map { ($_ => 1) } slurp_file($file) =~ /\b(pgq_(?:queue_\w+|health|capacity|duty|schedule|handler|batch|segment)_\w+)/g;
 	is(join(' ', grep { !$metric{$_} } sort keys %named), '', "$file names metrics that there are");
 }
 

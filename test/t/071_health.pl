@@ -11,7 +11,7 @@ use Test::More;
 
 my @checks = ('library', 'tables', 'subscription', 'workers', 'scheduler', 'duties', 'lost leases', 'repairs', 'capacity', 'rotation',
 	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'rates', 'retention', 'schedules',
-	'handlers', 'handler calls', 'handler workers');
+	'batches', 'callbacks', 'handlers', 'handler calls', 'handler workers');
 
 my $node = clock_node('health', conf => "pgq_ext.segment_size = '64kB'\nautovacuum = off\npgq_ext.max_locks = 50\nwal_level = logical\npgq_ext.max_handler_workers = 1\n",
 	init => { allows_streaming => 1 });
@@ -137,6 +137,27 @@ subtest 'unclaimed' => sub
 	drain($node, 'u') if sql("SELECT pgq_ack($id, $lease)") eq '';
 	is_well('unclaimed');
 	set_clock($node, 0);
+};
+
+# ---- batches ----
+
+subtest 'batches' => sub
+{
+	is_well($_) for 'batches', 'callbacks';
+	my $batch = sql('SELECT pgq_create_batch()');
+	my $set = sub { return sql("UPDATE pgq_ext.job_batch SET $_[0] WHERE batch_id = $batch") };
+	$set->(q{created_at = clock_timestamp() - interval '25 h'});
+	is_health('batches', 'warn', qr/^batch $batch is open for 1 day 01:00:\d\d and has no live members$/, 'an open batch without members');
+	$set->(q{created_at = clock_timestamp()});
+	is_well('batches');
+	$set->(q{restored = true});
+	is_health('batches', 'warn', qr/^batches that came from a dump and are not looked at yet: 1$/, 'one that came from a dump');
+	$set->(q{restored = false, failures = 2, last_error = 'broken'});
+	is_well('batches');
+	is_health('callbacks', 'warn', qr/^batch $batch: 2 tries to enqueue a callback have failed$/, 'a callback that fails');
+	$set->(q{failures = 0, last_error = NULL});
+	is_well('callbacks');
+	sql("DELETE FROM pgq_ext.job_batch WHERE batch_id = $batch");
 };
 
 # ---- handlers ----

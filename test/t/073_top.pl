@@ -23,6 +23,12 @@ sql(q{CREATE ROLE hand LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO ha
 sql(q{BEGIN; SELECT pgq_create_queue('zip'), pgq_set_handler('zip', 'handle(pgq_ext.claimed_job)', run_as => 'hand', workers => 3), pgq_pause_handler('zip'); COMMIT});
 wait_for($node, q{state = 'paused' AND since IS NOT NULL FROM pgq_ext.handler});
 
+# An open batch, and one that has failed and whose callback cannot be enqueued.
+my ($open)    = sql('SELECT pgq_create_batch()');
+my ($failing) = sql('SELECT pgq_create_batch()');
+sql(qq{UPDATE pgq_ext.job_batch SET failed_at = clock_timestamp(), failures = 1, last_error = 'no queue', due_at = clock_timestamp() + interval '1 hour' WHERE batch_id = $failing});
+my ($me) = sql('SELECT current_user');
+
 # Where the server has the view health it is used; otherwise one that is like it.
 sql(q{DO $$ BEGIN
 		IF to_regclass('pgq_ext.health') IS NULL THEN
@@ -57,6 +63,8 @@ like($out, qr/^ +$letter mail .*is "no"\\n\\x1b\[2Jname$/m, '... dead letters, a
 like($out, qr/^  (ok|WARN|FAIL) +\w+/m, '... health');
 my $handler = qr/^  zip +paused +\d\S* +0\/3 +0 +0 +public\.handle\(pgq_ext\.claimed_job\) hand$/m;
 like($out, $handler, '... handlers');
+my $batches = qr/^ +$failing callback fails +\S+ +\S+ +(59m|1h)\S* +$me +no queue\n +$open open +\S+ +$me$/m;
+like($out, $batches, '... batches');
 {
 	local $ENV{LANG} = 'C';
 	(undef, $out) = answer_of(@connection, '--once');
@@ -77,6 +85,8 @@ is($document->{jobs}[0]{worker}, "tab\there", '... and a worker');
 my ($handled) = @{ $document->{handlers} };
 is_deeply([ @$handled{qw(queue handler run_as workers running state reason seconds_to_next_try calls failures last_error)} ],
 	[ 'zip', 'public.handle(pgq_ext.claimed_job)', 'hand', 3, 0, 'paused', undef, undef, 0, 0, undef ], '... and a handler');
+my ($batch) = grep { $_->{batch} == $failing } @{ $document->{batches} };
+is_deeply([ @$batch{qw(state maker seconds_since_close seconds_since_finish last_error)} ], [ 'open', $me, undef, undef, 'no queue' ], '... and a batch');
 ok($document->{is_complete}, '... is complete');
 (undef, $out) = answer_of(@connection, '--json');
 is(decode_json($out)->{queues}[0]{per_second}{acked}, undef, 'after one look there are no rates');
@@ -88,6 +98,7 @@ like($out, qr/^ +$job mail /m, '... jobs');
 like($out, qr/^ +$letter mail /m, '... dead letters');
 like($out, qr/^  (ok|WARN|FAIL) +\w+/m, '... health');
 like($out, $handler, '... handlers');
+like($out, $batches, '... batches');
 like($out, qr/^  role monitor may not read last_error of pgq_ext.dead_job$/m, '... and what it may not read');
 ($status, $out) = answer_of(@connection, '-U', 'nobody', '--json');
 is($status, 3, 'nobody: not all is shown');
@@ -102,6 +113,7 @@ $node->safe_psql('before', q{CREATE EXTENSION pgq_ext VERSION '0.1'; SELECT pgq_
 ($status, $out, $err) = answer_of(@connection, '-d', 'before', '--json');
 is("$status $err", '0 ', 'the version before: all is shown');
 is_deeply(decode_json($out)->{handlers}, [], '... that is, no handlers');
+is_deeply(decode_json($out)->{batches}, [], '... and no batches');
 
 for ([ '--bad' => 'there is no option' ], [ '-n', '0' => 'the interval is' ], [ '-h' => 'an argument is missing' ],
 	[ 'a', 'b', 'c' => 'too many arguments' ], [ '--once', '--json' => 'exclude each other' ])
@@ -211,6 +223,8 @@ see(qr/STATUS.*CHECK/, 'health');
 see(qr/^> (ok|WARN|FAIL) /m, '... has checks');
 press('5');
 see(qr/^> zip +paused +\S+ +0\/3 /m, 'handlers');
+press('6');
+see(qr/^> +$failing callback fails /m, 'batches');
 press('h');
 see(qr/choose a row/, 'help');
 press('1');

@@ -45,7 +45,7 @@ my $before = sql(q{SELECT source FROM pg_extension_update_paths('pgq_ext') e JOI
 my $updated = made('updated', "CREATE EXTENSION pgq_ext VERSION '$before'");
 sql(q{GRANT USAGE ON SCHEMA pgq_ext TO keeper, stranger; GRANT SELECT ON pgq_ext.queue_status, pgq_ext.lock TO keeper; GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries TO keeper}, $updated);
 my $init = q{SELECT string_agg(concat_ws(' ', classoid::regclass, pg_describe_object(classoid, objoid, 0), privtype, initprivs), E'\n' ORDER BY classoid, objoid, objsubid) FROM pg_init_privs WHERE initprivs::text ~ 'keeper'};
-sql('ALTER EXTENSION pgq_ext UPDATE', $updated);
+sql('ALTER EXTENSION pgq_ext UPDATE; SELECT pgq_ext.add_batch_columns()', $updated);
 is(sql($init, $updated), '', 'by an update no grant of the owner becomes one of the extension');
 is(sql(q{SELECT count(*) FROM pg_shdepend WHERE deptype = 'i' AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND refobjid IN (SELECT oid FROM pg_roles WHERE rolname = 'keeper')}, $updated), '0', '... nor is its role noted');
 reads('watcher', $updated, '... and a member of pg_monitor reads all views');

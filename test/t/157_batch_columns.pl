@@ -65,6 +65,7 @@ sql(q{DELETE FROM pgq_ext.finished_job});
 my $indexes = q{SELECT count(*), bool_and(indisvalid) FROM pg_index WHERE indexrelid::regclass::text ~ '^pgq_ext\.(job|dead_job)_\d+_by_batch$'};
 for my $db (qw(updated fresh))
 {
+	sql(q{INSERT INTO pgq_ext.job_batch (batch_id, maker_name) VALUES (7, current_user), (8, current_user)}, $db);
 	is(sql($indexes, $db), '12|t', "$db: each segment of jobs and dead letters has the index");
 	use_all($db, $db);
 	sql(q{INSERT INTO pgq_ext.job (queue_id, payload, batch_id) SELECT queue_id, '"member"', 7 FROM pgq_ext.queue WHERE queue = 'q'}, $db);
