@@ -39,8 +39,7 @@ void
 begin_deed(Deed deed)
 {
 	if (open_deeds == kDeedsMax)
-		ereport(ERROR, (errcode(ERRCODE_STATEMENT_TOO_COMPLEX),
-						errmsg("functions of pgq_ext call each other too deeply")));
+		elog(ERROR, "functions of pgq_ext call each other too deeply");
 	deeds[open_deeds++] = {deed, GetCurrentSubTransactionId()};
 }
 

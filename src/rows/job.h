@@ -70,7 +70,7 @@ struct SchedulingColumns
 {
 	int32 queue_id;
 	TimestampTz run_at;
-	bool delayed; /* the job waits for run_at, if run_at is still in the future */
+	bool delayed;	/* the job waits for run_at, if run_at is still in the future */
 	int64 batch_id; /* the batch of which the job is a member; 0: none */
 
 	friend bool operator==(const SchedulingColumns &, const SchedulingColumns &) = default;
