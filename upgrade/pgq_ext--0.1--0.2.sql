@@ -536,6 +536,7 @@ CREATE TABLE pgq_ext.job_batch (
     last_error   text
 );
 CREATE INDEX job_batch_pending ON pgq_ext.job_batch (batch_id) WHERE pending;
+CREATE INDEX job_batch_due ON pgq_ext.job_batch (due_at) WHERE pending AND due_at IS NOT NULL;
 REVOKE ALL ON TABLE pgq_ext.job_batch FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_batch IS
 'Batches, one row for each: made by pgq_create_batch. The scheduler notes here which callbacks it has enqueued.';
@@ -545,7 +546,7 @@ CREATE TABLE pgq_ext.batch_note (
     what     smallint NOT NULL,
     n        bigint NOT NULL
 );
-CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id);
+CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id, what);
 -- Without a replica identity, DELETE fails when the table is published, for example by FOR ALL TABLES.
 ALTER TABLE pgq_ext.batch_note REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.batch_note FROM PUBLIC;

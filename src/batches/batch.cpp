@@ -54,11 +54,12 @@ create_batch(const BatchSpec &spec)
 		json_argument(spec.metadata)};
 	int64 batch_id = 0;
 	as_owner([&] {
-		(void) spi_execute("INSERT INTO pgq_ext.job_batch (batch_id, restored, maker, maker_name, "
-						   "on_success, on_failure, on_finish, metadata) "
-						   "SELECT pg_catalog.nextval('pgq_ext.batch_id_seq') * 65536 + $1, false, $2, "
-						   "$3, $4, $5, $6, $7 RETURNING batch_id",
-						   arguments);
+		(void) spi_execute(
+			"INSERT INTO pgq_ext.job_batch (batch_id, restored, maker, maker_name, "
+			"on_success, on_failure, on_finish, metadata) "
+			"SELECT pg_catalog.nextval('pgq_ext.batch_id_seq') * 65536 + $1, false, $2, "
+			"$3, $4, $5, $6, $7 RETURNING batch_id",
+			arguments);
 		batch_id = DatumGetInt64(spi_value(0, 1, INT8OID));
 	});
 	CommandCounterIncrement();
