@@ -252,6 +252,8 @@ struct SchedulerState
 	} checkpoints;
 
 	BatchesState batches;
+	/* The retention of batches goes on with batches that finished later than this. */
+	TimestampTz batches_kept_from = DT_NOBEGIN;
 };
 
 /* End this scheduler. why: the reason to report to the launcher. */

@@ -5,7 +5,6 @@
  */
 #include "batches/look.h"
 #include "engine/batch_watch.h"
-#include "pg/stop_point.h"
 #include "worker/batch_look.h"
 #include "worker/scheduler_state.h"
 #include "worker/worker.h"
@@ -274,7 +273,6 @@ settle_batches(SchedulerState &scheduler)
 		if (step.fired > 0)
 			state.due = Min(state.due, next_due_batch());
 	});
-	stop_point("batches-committed");
 	for (int i = 0; i < state.n; i++)
 		end_look(state, state.looks[i]);
 	state.n = 0;
