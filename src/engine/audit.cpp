@@ -1,5 +1,6 @@
 #include "engine/audit.h"
 
+#include "engine/batch_watch.h"
 #include "engine/group_pool.h"
 #include "engine/hold.h"
 #include "engine/lease_quota.h"
@@ -236,6 +237,29 @@ read_sync()
 	return sync;
 }
 
+/* Bounds of watched batches: of the database with the most, and beyond the own parts. */
+struct BatchBounds
+{
+	Bound watched, common;
+};
+
+static BatchBounds
+read_batches()
+{
+	WatchedBatches read = read_watched_batches();
+	int bound = max_watched_batches;
+	BatchBounds batch;
+	batch.watched =
+		bound_of("batches watched", bound, "pgq_ext.max_watched_batches", watched_batch_bytes());
+	batch.common = bound_of("batches watched beyond the own shares of databases",
+							common_part(bound), "pgq_ext.max_watched_batches", 0);
+	batch.watched.used = read.used;
+	batch.watched.peak = read.peak;
+	batch.common.used = read.common_used;
+	batch.common.peak = read.common_peak;
+	return batch;
+}
+
 void
 read_bounds(Bound (&bounds)[kBounds])
 {
@@ -277,6 +301,7 @@ read_bounds(Bound (&bounds)[kBounds])
 	Bound prepared =
 		bound_of("prepared transactions", max_prepared_xacts, "max_prepared_transactions", watch);
 	SyncBounds sync = read_sync();
+	BatchBounds batch = read_batches();
 	read_leases(&leases, &parked, &held);
 	common.used = pg_atomic_read_u32(&shared->common);
 	common.peak = pg_atomic_read_u32(&shared->common_peak);
@@ -288,7 +313,8 @@ read_bounds(Bound (&bounds)[kBounds])
 	const Bound all[] = {databases,		   queues,		 window,	 timer,
 						 common,		   parked,		 held,		 groups,
 						 leases,		   waiters,		 prepared,	 sync.locks,
-						 sync.common_lock, sync.waiters, sync.rates, sync.common_rate};
+						 sync.common_lock, sync.waiters, sync.rates, sync.common_rate,
+						 batch.watched,	   batch.common};
 	static_assert(lengthof(all) == kBounds);
 	std::copy(all, all + kBounds, bounds);
 }

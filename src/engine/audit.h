@@ -64,7 +64,7 @@ struct Bound
 	int64 entry_bytes; /* shared memory that one more entry costs in the whole server */
 };
 
-inline constexpr int kBounds = 16;
+inline constexpr int kBounds = 18;
 
 void read_bounds(Bound (&bounds)[kBounds]);
 

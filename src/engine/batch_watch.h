@@ -1,29 +1,14 @@
 /*
  * What memory knows about batches that may get a callback: a table with a fixed number of entries,
- * by database and batch. An entry proves nothing; the scheduler looks at the tables. See the README
- * of batches/, "Looks are few and short".
+ * by database and batch (core/batch_table.h). An entry proves nothing; the scheduler looks at the
+ * tables. See batches.md.
  */
 #pragma once
 
+#include "core/batch_table.h"
 #include "engine/shared.h"
 
 namespace pgq {
-
-/* Why a batch is told of. */
-enum class BatchNews : uint8
-{
-	kEnd,	 /* a member has ended: news only if it is the witness, or if a look is under way */
-	kChange, /* anything else: a close, a cancel, a death, an undone enqueue. Always news */
-};
-
-/* The ends in one batch by one transaction: members with ids from first to last. */
-struct BatchTold
-{
-	int64 batch_id;
-	BatchNews news;
-	int64 first;
-	int64 last;
-};
 
 /*
  * ---- For the callbacks at the end of a transaction. These functions allocate nothing, and cannot
@@ -35,17 +20,19 @@ void tell_batch(Oid database, const BatchTold &told);
 /* Tell of all batches of the database. */
 void tell_all_batches(Oid database);
 
-/* ---- For the scheduler ---- */
+/*
+ * ---- For the scheduler of the database. In another process these functions do nothing ----
+ */
 
 /*
- * For a new scheduler: what the last one was looking at becomes TOLD again, and all batches are to
- * be looked at.
+ * For a new scheduler: memory forgets what the last scheduler knew, and all batches are to be looked
+ * at. Before the first call of this function memory is told nothing.
  */
 void begin_watching_batches(Oid database);
 
 /*
- * Return a batch that is TOLD, which becomes LOOKING. Returns false if there is none. The caller
- * then takes its snapshot, looks, and calls one of the functions below.
+ * Return the batch that has been TOLD for longest, which becomes LOOKING. Returns false if there is
+ * none. The caller then takes its snapshot, looks, and calls one of the functions below.
  */
 bool next_told_batch(Oid database, int64 *batch_id);
 
@@ -75,7 +62,7 @@ bool has_told_batches(Oid database);
  */
 int count_told_batches(Oid database);
 
-/* ---- For the reconciler ---- */
+/* ---- For the reconciler, a duty of the scheduler ---- */
 
 /*
  * Find the first entry of the database from *position on that WAITS for a witness, and move *position
@@ -88,6 +75,21 @@ bool next_awaited(Oid database, int *position, int64 *batch_id, int64 *witness);
  * so let a round or at least a second pass before a repair counts as one.
  */
 bool repair_batch(Oid database, int64 batch_id, int64 witness);
+
+/* ---- For the registry and for views ---- */
+
+/* Forget all batches of the slot, which is DYING. */
+void forget_batches(const Database *slot);
+
+/* How many entries the database with the most entries has, and all databases beyond their own. */
+struct WatchedBatches
+{
+	int used, peak;
+	int common_used, common_peak;
+};
+WatchedBatches read_watched_batches();
+/* Return the bytes that it costs to raise pgq_ext.max_watched_batches by one. */
+int64 watched_batch_bytes();
 
 Size batch_watch_size();
 void place_batch_watch(void *memory);

@@ -1,5 +1,6 @@
 #include "engine/registry.h"
 
+#include "engine/batch_watch.h"
 #include "engine/invalidate.h"
 #include "engine/named/lock_ends.h"
 #include "engine/named/named_rate.h"
@@ -166,6 +167,7 @@ free_database(Database *db, uint32 generation)
 	for_each_queue(db, [](const QueueRef &ref) { free_queue(ref); });
 	free_locks(db->oid, db->incarnation);
 	free_rates(db->oid, db->incarnation);
+	forget_batches(db);
 	with_lwlock(shared->registry_lock, LW_EXCLUSIVE, [&] { db->state = SlotState::kFree; });
 }
 

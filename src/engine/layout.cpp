@@ -1,5 +1,6 @@
 #include "engine/layout.h"
 
+#include "engine/batch_watch.h"
 #include "engine/ended_jobs.h"
 #include "engine/exit_status.h"
 #include "engine/group_pool.h"
@@ -20,9 +21,9 @@ static constexpr char kTranche[] = "pgq_ext";
 
 /*
  * Number of locks other than those of lease partitions and queues: registry, results, named locks,
- * named rates, handlers.
+ * named rates, handlers, batches.
  */
-static constexpr int kOtherLocks = 5;
+static constexpr int kOtherLocks = 6;
 
 static int
 lock_count()
@@ -60,6 +61,7 @@ static const Part parts[] = {
 	{"pgq_ext ended jobs", ended_jobs_size, place_ended_jobs},
 	{"pgq_ext handlers", handler_slots_size, place_handler_slots},
 	{"pgq_ext handler tickets", handler_tickets_size, place_handler_tickets},
+	{"pgq_ext batches", batch_watch_size, place_batch_watch},
 };
 
 static void
@@ -83,6 +85,7 @@ init_shared()
 	shared->locks_lock = &GetNamedLWLockTranche(kTranche)[2].lock;
 	shared->rates_lock = &GetNamedLWLockTranche(kTranche)[3].lock;
 	shared->handlers_lock = &GetNamedLWLockTranche(kTranche)[4].lock;
+	shared->batches_lock = &GetNamedLWLockTranche(kTranche)[5].lock;
 	shared->max_databases = max_databases;
 	shared->max_queues = max_queues;
 	shared->max_leases = max_leases;
@@ -161,6 +164,9 @@ engine_init()
 	define_size("pgq_ext.max_handler_workers",
 				"Background workers of the server that run jobs of queues with a handler.",
 				&max_handler_workers, 2, 0, kHoldMax);
+	define_size("pgq_ext.max_watched_batches",
+				"Batches of one database that shared memory may watch at the same time.",
+				&max_watched_batches, 4096, 1, 1 << 20);
 
 	next_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

@@ -64,6 +64,8 @@ struct PreparedEntry
 	bool deleted;	  /* the transaction has deleted jobs by SQL, or has early effects */
 	bool uncounted;	  /* the transaction has changed rows for which no counts are stored here */
 	bool definitions; /* the transaction has made or changed schedules or handlers */
+	bool
+		batches; /* the transaction has added members to batches, ended members, or changed a batch */
 	/*
 	 * the changes to each queue, by queue slot. The address is set when shared memory is created. The
 	 * changes are protected like the fields above.

@@ -5,7 +5,7 @@
  * number of entries that all databases together may use beyond their own parts. So the table has
  * entries for max_databases own parts and for one common part.
  *
- * lease_quota.h does the same for leases, with atomics. The numbers in this file are protected by
+ * The table of batches does so, too (core/batch_table.h). lease_quota.h does the same for leases, with atomics. The numbers in this file are protected by
  * the lock of the table.
  */
 #pragma once

@@ -13,6 +13,7 @@ constinit int max_claim_queues = 0;
 constinit int max_locks = 0;
 constinit int max_rates = 0;
 constinit int max_handler_workers = 0;
+constinit int max_watched_batches = 0;
 
 int
 process_count()

@@ -16,6 +16,7 @@
  *   4. locks lock           named locks, and the lines of their waiters (named/named_lock.h)
  *      rates lock           named rates (named/named_rate.h)
  *      handlers lock        slots of handlers' workers (handler_slot.h)
+ *      batches lock         batches that may get a callback (batch_watch.h)
  *
  * While a process holds any of them: no lock that is not in this list, no I/O, no allocation, no
  * error, no interrupt, no SetLatch (collect wake-ups, release the lock, then wake), and at most
@@ -65,6 +66,7 @@ struct LockTable;
 struct RateTable;
 struct HandlerSlots;
 struct HandlerTicket;
+struct BatchWatch;
 
 /* Bytes that processors exchange at a time. The server aligns each part of shared memory to twice as many. */
 inline constexpr size_t kCacheLine = 64;
@@ -81,6 +83,7 @@ struct Shared
 	LWLock *locks_lock;
 	LWLock *rates_lock;
 	LWLock *handlers_lock;
+	LWLock *batches_lock;
 	int max_databases;
 	int max_queues;
 	int queues_peak; /* most queue slots in use at a time since the start; registry lock */
@@ -98,9 +101,10 @@ struct Shared
 	RateTable *named_rates;
 	HandlerSlots *handlers;
 	HandlerTicket *handler_tickets; /* at most kHoldMax */
-	pg_atomic_uint64 *ended_jobs;	/* kEndedJobs words; see ended_jobs.h */
-	pg_atomic_uint32 watched;		/* number of ACTIVE entries in prepared_entries */
-	pg_atomic_uint32 launcher;		/* procno of the launcher + 1; 0: none */
+	BatchWatch *batch_watch;
+	pg_atomic_uint64 *ended_jobs; /* kEndedJobs words; see ended_jobs.h */
+	pg_atomic_uint32 watched;	  /* number of ACTIVE entries in prepared_entries */
+	pg_atomic_uint32 launcher;	  /* procno of the launcher + 1; 0: none */
 	/*
 	 * Number of commits after which a database may need a scheduler (CREATE EXTENSION, a new queue);
 	 * when it changes, the launcher looks again.
@@ -138,6 +142,7 @@ extern int max_claim_queues;
 extern int max_locks;
 extern int max_rates;
 extern int max_handler_workers;
+extern int max_watched_batches;
 
 int process_count();
 

@@ -113,8 +113,8 @@ BEGIN
     SELECT CASE WHEN c.used >= c.bound THEN 'fail' ELSE 'warn' END,
            format('%s: %s of %s (%s)', c.name, c.used, c.bound, c.guc)
     FROM pgq_ext.capacity_entries() c
-    -- A full window or timer is no fault: the jobs beyond it are read from the table.
-    WHERE c.used > 0.8 * c.bound AND c.guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size');
+    -- A full window, timer or table of batches is no fault: the rest is read from the tables.
+    WHERE c.used > 0.8 * c.bound AND c.guc NOT IN ('pgq_ext.window_size', 'pgq_ext.timer_size', 'pgq_ext.max_watched_batches');
 END $$;
 
 CREATE FUNCTION pgq_ext.check_tables() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$

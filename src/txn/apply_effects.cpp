@@ -345,6 +345,7 @@ at_transaction_end(XactEvent event, void *)
 		if (ending.announce || ending.announce_queue)
 			announce_extension();
 	}
+	settle_batches(ending, commit);
 	settle_locks(ending.locks.begin(), ending.locks.end(), commit);
 	forget_rates(ending.rates.begin(), ending.rates.end());
 	/* Settle queue effects newest first: a purge ends before an older effect frees the slot. */
@@ -383,6 +384,7 @@ undo_subtransaction(SubTransactionId sub)
 	undo_counts(sub);
 	undo_duplicates(sub);
 	undo_early(sub);
+	undo_batches(sub);
 	LockEffect *locks = first_of(pending.effects.locks, sub);
 	settle_locks(locks, pending.effects.locks.end(), false);
 	pending.effects.locks.size = static_cast<int>(locks - pending.effects.locks.begin());
@@ -423,6 +425,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 			promote(jobs.hints, mine, parent);
 		}
 		promote_counts(mine, parent);
+		promote_batches(mine, parent);
 		promote(pending.effects.duplicates, mine, parent);
 		promote(pending.effects.early, mine, parent);
 		promote(pending.effects.queues, mine, parent);

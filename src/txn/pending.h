@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/changed_rows.h"
+#include "engine/batch_watch.h"
 #include "engine/lease.h"
 #include "engine/named/named_lock.h"
 #include "engine/named/named_rate.h"
@@ -151,6 +152,18 @@ struct RateEffect
 	RateKey key;
 };
 
+/*
+ * What the transaction has done to a batch. ends: `told` is to be told at commit; without it only
+ * told.batch_id is set. adds: members were added, so if that is undone, memory is told of the batch.
+ */
+struct BatchEffect
+{
+	Tag tag;
+	bool ends;
+	bool adds;
+	BatchTold told;
+};
+
 /* A growing array in the transaction's memory. */
 template <typename T> struct List
 {
@@ -203,18 +216,22 @@ struct Effects
 	List<QueueEffect> queues;
 	List<LockEffect> locks;
 	List<RateEffect> rates;
+	List<BatchEffect> batches;
 	bool announce;
 	bool announce_queue;
 	bool unfiled;
 	bool deleted;
 	bool uncounted;
 	bool definitions;
+	bool all_batches;		 /* at commit, all batches are told of */
+	bool all_undone_batches; /* whatever is rolled back, all batches are told of */
 
 	bool empty() const
 	{
 		return leases.size == 0 && jobs.size == 0 && counts.size == 0 && duplicates.size == 0 &&
 			   early.size == 0 && queues.size == 0 && locks.size == 0 && rates.size == 0 &&
-			   !announce && !announce_queue && !unfiled && !deleted && !uncounted && !definitions;
+			   batches.size == 0 && !all_batches && !all_undone_batches && !announce &&
+			   !announce_queue && !unfiled && !deleted && !uncounted && !definitions;
 	}
 };
 
@@ -340,6 +357,13 @@ void hand_over_locks(const Effects &effects, TransactionId xid);
 
 void settle_locks(const LockEffect *first, const LockEffect *last, bool commit);
 void forget_rates(const RateEffect *first, const RateEffect *last);
+
+/* ---- batch.cpp: batches that memory is told of. Nothing here can fail ---- */
+
+void settle_batches(const Effects &ending, bool commit);
+void promote_batches(SubTransactionId mine, SubTransactionId parent);
+/* Tell of the batches to which the subtransaction has added members. */
+void undo_batches(SubTransactionId mine);
 
 /* ---- prepared.cpp: PREPARE TRANSACTION ---- */
 

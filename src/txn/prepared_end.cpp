@@ -179,6 +179,9 @@ settle_transaction(PreparedEntry *entry, bool commit)
 		invalidate_all(entry->database);
 	if ((entry->definitions || entry->all_queues) && commit)
 		tell_of_definitions(entry->database);
+	/* A rollback may be the last event of a batch, too: the undone enqueue of a member. */
+	if (entry->batches || entry->all_queues)
+		tell_all_batches(entry->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_entry(entry);
 	/*

@@ -7,6 +7,7 @@
  * the start and the loop of the scheduler.
  */
 #include "catalog/version.h"
+#include "engine/batch_watch.h"
 #include "engine/waiter.h"
 #include "pg/stop_point.h"
 #include "pg/wait_events.h"
@@ -130,6 +131,7 @@ take_role()
 		retire(scheduler, ExitState::kTaken);
 	on_shmem_exit(leave_role, (Datum) 0);
 	save_leases_at_exit(&scheduler);
+	begin_watching_batches(MyDatabaseId);
 	say(scheduler.order, ExitState::kServing);
 }
 

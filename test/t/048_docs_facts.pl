@@ -162,6 +162,7 @@ my %bytes = (
 	'max_connections'           => $costs{'pgq_ext.max_claim_queues'} / $processes,
 	'pgq_ext.max_locks'         => $costs{'pgq_ext.max_locks'},
 	'pgq_ext.max_rates'         => $costs{'pgq_ext.max_rates'},
+	'pgq_ext.max_watched_batches' => $costs{'pgq_ext.max_watched_batches'},
 	'max_prepared_transactions' => $costs{max_prepared_transactions} / $is{'pgq_ext.max_queues'},
 );
 $bytes{'pgq_ext.max_queues'} = $costs{'pgq_ext.max_queues'} - $bytes{'pgq_ext.window_size'} * $is{'pgq_ext.window_size'} - $bytes{'pgq_ext.timer_size'} * $is{'pgq_ext.timer_size'};
