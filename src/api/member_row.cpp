@@ -67,6 +67,8 @@ note_of_deleted_job()
 			return Note::kPurged;
 		case Deed::kDrop:
 			return Note::kDropped;
+		case Deed::kCancel:
+			return Note::kCancelled;
 		default:
 			return Note::kDeleted;
 	}

@@ -16,6 +16,7 @@ enum class Deed : uint8
 	kNone, /* no statement of the extension runs */
 	kPurge,
 	kDrop,	  /* of a queue */
+	kCancel,  /* of a batch */
 	kRevive,  /* makes jobs of dead letters */
 	kRecords, /* changes, moves or deletes dead letters or other records */
 	kBatch,	  /* creates or changes a batch, and tells the scheduler itself */
