@@ -34,6 +34,10 @@ sub told_ok
 	return;
 }
 
+# another database, which sees the use of memory after the first one is gone
+sql('CREATE DATABASE other');
+sql('CREATE EXTENSION pgq_ext', 'other');
+
 # ---- more batches than entries ----
 
 create_queue($node, 'q');
@@ -105,11 +109,10 @@ sql(q{ROLLBACK PREPARED 'p'});
 
 # ---- the end of a database ----
 
+cmp_ok(used(), '>', 0, 'there are entries');
 kill 'CONT', $stopped;
 end_session($session);
 sql('DROP EXTENSION pgq_ext CASCADE');
-sql('CREATE DATABASE other');
-sql('CREATE EXTENSION pgq_ext', 'other');
 wait_for($node, q{used = 0 FROM pgq_ext.capacity WHERE name = 'batches watched'}, 'other');
 pass('the entries go with the extension');
 
