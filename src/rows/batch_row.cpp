@@ -31,6 +31,8 @@ read_batch(HeapTuple tuple, TupleDesc desc)
 			.finished = !heap_attisnull(tuple, kBatchFinishedAt, desc)};
 }
 
+namespace {
+
 /*
  * The place of the row that this session has read last. Sessions add many jobs to one batch, and the
  * index is looked up only if the version at the place is not the one that the snapshot sees.
@@ -41,43 +43,43 @@ struct KnownPlace
 	ItemPointerData tid;
 };
 
+} // namespace
+
 static constinit KnownPlace known_place = {};
 
-/* Return whether the version is of this batch. The page of the version is locked. */
+/*
+ * Point *tuple to the version at the known place, on a page that the caller has locked. Returns false
+ * if the place is free, or has another batch: places are reused.
+ */
 static bool
-is_version_of(HeapTuple tuple, TupleDesc desc, int64 batch_id)
+is_at_known_place(Relation rel, Page page, HeapTuple tuple)
 {
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&known_place.tid);
+	if (offset < FirstOffsetNumber || offset > PageGetMaxOffsetNumber(page) ||
+		!ItemIdIsNormal(PageGetItemId(page, offset)))
+		return false;
+	ItemId item = PageGetItemId(page, offset);
+	tuple->t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
+	tuple->t_len = ItemIdGetLength(item);
+	tuple->t_self = known_place.tid;
+	tuple->t_tableOid = RelationGetRelid(rel);
 	bool is_null;
-	return DatumGetInt64(heap_getattr(tuple, kBatchId, desc, &is_null)) == batch_id && !is_null;
+	Datum batch_id = heap_getattr(tuple, kBatchId, RelationGetDescr(rel), &is_null);
+	return !is_null && DatumGetInt64(batch_id) == known_place.batch_id;
 }
 
-/*
- * Read the version at the known place, if the snapshot sees it. A place may be reused, and the table
- * may be truncated.
- */
+/* Read the version at the known place, if it is of this batch, and the snapshot sees it. */
 static bool
 read_known_version(Relation rel, int64 batch_id, Snapshot snapshot, BatchRow *batch)
 {
-	HeapTupleData tuple;
-	tuple.t_self = known_place.tid;
-	tuple.t_tableOid = RelationGetRelid(rel);
-	BlockNumber block = ItemPointerGetBlockNumberNoCheck(&tuple.t_self);
-	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&tuple.t_self);
+	BlockNumber block = ItemPointerGetBlockNumberNoCheck(&known_place.tid);
 	if (batch_id != known_place.batch_id || block >= RelationGetNumberOfBlocks(rel))
 		return false;
+	HeapTupleData tuple;
 	Buffer buffer = ReadBuffer(rel, block);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	Page page = BufferGetPage(buffer);
-	bool found = false;
-	if (offset >= FirstOffsetNumber && offset <= PageGetMaxOffsetNumber(page) &&
-		ItemIdIsNormal(PageGetItemId(page, offset)))
-	{
-		ItemId item = PageGetItemId(page, offset);
-		tuple.t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
-		tuple.t_len = ItemIdGetLength(item);
-		found = is_version_of(&tuple, RelationGetDescr(rel), batch_id) &&
-				HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer);
-	}
+	bool found = is_at_known_place(rel, BufferGetPage(buffer), &tuple) &&
+				 HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer);
 	if (found)
 		*batch = read_batch(&tuple, RelationGetDescr(rel));
 	UnlockReleaseBuffer(buffer);
