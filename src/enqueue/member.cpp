@@ -24,7 +24,8 @@ require_batch_columns()
 static bool
 may_use(const BatchRow &batch)
 {
-	return is_owner() || (OidIsValid(batch.maker) && has_privs_of_role(GetUserId(), batch.maker));
+	/* The usual case comes first. */
+	return (OidIsValid(batch.maker) && has_privs_of_role(GetUserId(), batch.maker)) || is_owner();
 }
 
 BatchRow
@@ -116,7 +117,7 @@ Members::release() const
 }
 
 void
-Members::note(AddedMembers *added) const
+Members::note_all(AddedMembers *added) const
 {
 	AddedMembers mine;
 	for (int i = 0; i < n_; i++)

@@ -56,7 +56,11 @@ public:
 	/* Release the tags. The rows of the jobs and their index entries are in. */
 	void release() const;
 	/* Write a note for each batch, or leave that to `added`. */
-	void note(AddedMembers *added) const;
+	void note(AddedMembers *added) const
+	{
+		if (n_ > 0)
+			note_all(added);
+	}
 
 private:
 	struct Joined
@@ -66,6 +70,7 @@ private:
 	};
 
 	void add(int64 batch_id, int room);
+	void note_all(AddedMembers *added) const;
 
 	Joined *batches_ = nullptr;
 	int n_ = 0;

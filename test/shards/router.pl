@@ -58,7 +58,8 @@ my $columns = q{SELECT c.relname, string_agg(attname || ' ' || replace(format_ty
 	FROM pg_class c JOIN pg_attribute a ON attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attname <> ALL ('%s')
 	WHERE relnamespace = 'pgq_ext'::regnamespace AND relname = ANY ('{%s}') GROUP BY 1 ORDER BY 1};
 my $views = sql(q{SELECT string_agg(relname, ',' ORDER BY relname) FROM pg_class WHERE relnamespace = 'pgq_ext'::regnamespace AND relkind = 'v'});
-is(sql(sprintf $columns, '{shard,shards}', $views), on(0, sprintf $columns, '{}', $views), 'the same views, and a number of the shard, or how many');
+# A shard that was updated from version 0.1 may lack the column batch_id, so the router does not ask for it.
+is(sql(sprintf $columns, '{shard,shards}', $views), on(0, sprintf $columns, '{batch_id}', $views), 'the same views, and a number of the shard, or how many');
 is(sql("SELECT count(*) FROM (SELECT * FROM pgq_ext.$_) v") =~ /^\d+$/, 1, "the view $_ can be read") for split /,/, $views;
 
 # ---- queues ----
@@ -223,7 +224,7 @@ sql('GRANT EXECUTE ON FUNCTION pgq_enqueue, pgq_cancel TO app');
 my $as = sub { "SET SESSION AUTHORIZATION $_[0]; $_[1]" };
 is(says($as->('app', q{SELECT pgq_enqueue('q', '1')})), '', 'who may enqueue here and there does');
 error_ok('who may not here', $as->('stranger', q{SELECT pgq_enqueue('q', '1')}), '42501', qr/permission denied for function pgq_enqueue/);
-error_ok('... nor by what is behind', $as->('stranger', q{SELECT pgq_router.enqueue_at(0, 'q', '1', 0, NULL, NULL, NULL, NULL, 'finished', NULL, 'keep', NULL, NULL, NULL)}), '42501', qr/permission denied for function pgq_enqueue/);
+error_ok('... nor by what is behind', $as->('stranger', q{SELECT pgq_router.enqueue_at(0, 'q', '1', 0, NULL, NULL, NULL, NULL, 'finished', NULL, 'keep', NULL, NULL, NULL, NULL)}), '42501', qr/permission denied for function pgq_enqueue/);
 error_ok('who may not there', $as->('app', 'SELECT pgq_cancel(1024)'), '42501', qr/shard 0: permission denied/);
 error_ok('who may not read', $as->('app', q{SELECT pgq_router.queue_status_rows_at(0)}), '42501', qr/permission denied/);
 error_ok('who may not look', $as->('app', q{SELECT pgq_router.keys_at(0, '{1}')}), '42501');

@@ -133,6 +133,36 @@ sql(q{CREATE ROLE runner LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack, pg
 	ask($session, 'COMMIT');
 	end_session($session);
 }
+
+# A session remembers the place of the row, which is another batch's later, or is gone.
+sql('CREATE DATABASE places');
+sql('CREATE EXTENSION pgq_ext; ALTER TABLE pgq_ext.job_batch SET (autovacuum_enabled = off)', 'places');
+create_queue($node, 'q', '', 'places');
+{
+	my $session = session($node, 'places');
+	my $place = sub { return sql("SELECT ctid FROM pgq_ext.job_batch WHERE batch_id = $_[0]", 'places') };
+	my $batch = sql('SELECT pgq_create_batch()', 'places');
+	is((ask($session, add($batch)))[0], 't', 'a session knows the place of a batch');
+	sql("UPDATE pgq_ext.job_batch SET metadata = '1' WHERE batch_id = $batch", 'places');
+	is((ask($session, add($batch)))[0], 't', '... which has moved');
+	my $was = $place->($batch);
+	sql('DELETE FROM pgq_ext.job_batch', 'places');
+	like((ask($session, add($batch)))[1], qr/batch $batch does not exist/, '... is deleted');
+	sql('DELETE FROM pgq_ext.job_batch', 'places');
+	$node->safe_psql('places', 'VACUUM pgq_ext.job_batch');
+	is(sql('SELECT pg_relation_size($$pgq_ext.job_batch$$)', 'places'), '0', '... and its page is gone');
+	like((ask($session, add($batch)))[1], qr/batch $batch does not exist/, '... which the session notices');
+	my $other;
+	for (1 .. 10)
+	{
+		$other = sql('SELECT pgq_create_batch()', 'places');
+		last if $place->($other) eq $was;
+	}
+	is($place->($other), $was, 'another batch gets the place');
+	like((ask($session, add($batch)))[1], qr/batch $batch does not exist/, '... and is not taken for the first one');
+	is((ask($session, add($other)))[0], 't', '... but found');
+	end_session($session);
+}
 is(sql('SELECT count(*) FROM pgq_check()'), '0', 'pgq_check finds nothing');
 
 # ---- an update from 0.1, in whose functions pgq_enqueue has fewer arguments ----
