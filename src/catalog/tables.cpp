@@ -90,7 +90,8 @@ static constexpr IndexSpec queue_by_name = {"queue_name_key", {{2}}, nullptr}; /
 
 static constexpr IndexSpec job_batch_by_id = {"job_batch_pkey", {{kBatchId}}, nullptr};
 
-static constexpr IndexSpec batch_note_by_batch = {"batch_note_by_batch", {{kNoteBatch}}, nullptr};
+static constexpr IndexSpec batch_note_by_batch = {
+	"batch_note_by_batch", {{kNoteBatch}, {kNoteWhat}}, nullptr};
 
 static constexpr IndexSpec unique_key_by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
 
