@@ -40,6 +40,10 @@ static constexpr OwnTrigger kTriggers[] = {
 	 kBefore | kWrite | TRIGGER_TYPE_DELETE, true},
 	{"queue_handler", "queue_handler_truncated", "queue_handler_changed", TRIGGER_TYPE_TRUNCATE,
 	 true},
+	{"job_batch", "job_batch_changed", "job_batch_changed", kBefore | kWrite, true},
+	{"job_batch", "job_batch_kept", "job_batch_kept", kBefore | TRIGGER_TYPE_DELETE, false},
+	{"job_batch", "job_batch_not_truncated", "job_batch_kept",
+	 TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE, false},
 	{"held_lock", "held_lock_changed", "held_lock_changed", TRIGGER_TYPE_INSERT, false},
 };
 

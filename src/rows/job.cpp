@@ -28,18 +28,18 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 }
 
 static bool
-has_batch_column(TupleDesc desc)
+has_batch_column(TupleDesc desc, int column)
 {
-	return desc->natts >= kJobBatch && !TupleDescAttr(desc, kJobBatch - 1)->attisdropped;
+	return desc->natts >= column && !TupleDescAttr(desc, column - 1)->attisdropped;
 }
 
 int64
-batch_of(HeapTuple tuple, TupleDesc desc)
+read_batch(HeapTuple tuple, TupleDesc desc, int column)
 {
-	if (!has_batch_column(desc))
+	if (!has_batch_column(desc, column))
 		return 0;
 	bool is_null;
-	Datum batch = heap_getattr(tuple, kJobBatch, desc, &is_null);
+	Datum batch = heap_getattr(tuple, column, desc, &is_null);
 	return is_null ? 0 : DatumGetInt64(batch);
 }
 
@@ -52,7 +52,8 @@ scheduling_columns_of(HeapTuple tuple, TupleDesc desc)
 	return {.queue_id = DatumGetInt32(value(kJobQueueId)),
 			.run_at = run_at,
 			.delayed = is_delayed(run_at, DatumGetTimestampTz(value(kJobEnqueuedAt)),
-								  DatumGetInt32(value(kJobAttempts)))};
+								  DatumGetInt32(value(kJobAttempts))),
+			.batch_id = batch_of(tuple, desc)};
 }
 
 void
@@ -68,7 +69,7 @@ copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(row->tuple, RelationGetDescr(rel), values, nulls);
 	/* A table that was updated from version 0.1 may end before batch_id, or have a dropped column there. */
-	if (!has_batch_column(RelationGetDescr(rel)))
+	if (!has_batch_column(RelationGetDescr(rel), kJobBatch))
 		nulls[kJobBatch - 1] = true;
 	memcpy(row->values, values, sizeof(row->values));
 	memcpy(row->nulls, nulls, sizeof(row->nulls));

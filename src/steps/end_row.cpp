@@ -5,8 +5,10 @@
 #include "catalog/queue_lock.h"
 #include "engine/hold.h"
 #include "rows/dead_job.h"
+#include "rows/deleted_member.h"
 #include "rows/finished_job.h"
 #include "steps/depth.h"
+#include "steps/member_end.h"
 
 namespace pgq {
 
@@ -18,9 +20,13 @@ bury(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id
 	WriteResult result = delete_judged(segments, place, job_id, wait, &row, was);
 	if (result != WriteResult::kDone)
 		return result;
-	int32 earlier;
+	RemovedLetter earlier;
 	while (remove_dead_job(job_id, wait, &earlier))
-		note_dead_letter_of(ref, earlier, -1);
+	{
+		note_dead_letter_of(ref, earlier.queue_id, -1);
+		segments.unpin();
+		note_member_ended(earlier.batch_id, job_id, Note::kDeadLetterDeleted);
+	}
 	Records records;
 	add_dead_job(records, row, death.attempts, death.fence, death.reason, death.has_error,
 				 death.error);
@@ -54,6 +60,21 @@ outcome_of(RowEnd why)
 	return "expired";
 }
 
+/* Return the note of an end that is no ack. */
+static Note
+note_of(RowEnd why)
+{
+	switch (why)
+	{
+		case RowEnd::kDead:
+			return Note::kDead;
+		case RowEnd::kCancelled:
+			return Note::kCancelled;
+		default:
+			return Note::kExpired;
+	}
+}
+
 static WriteResult
 archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Finish &finish,
 		bool wait, SchedulingColumns *was)
@@ -79,6 +100,19 @@ end_in_its_way(SegmentSet &segments, const QueueRef &ref, const Place &place, in
 	return delete_job(segments, place, job_id, wait, nullptr, was);
 }
 
+/*
+ * Note the end of a member. Release the pin that `segments` keeps before a note is written, since
+ * the write may wait for a lock of the table of notes.
+ */
+static void
+leave_batch(SegmentSet &segments, int64 batch_id, int64 job_id, RowEnd why)
+{
+	if (why == RowEnd::kAcked)
+		return note_member_acked(batch_id, job_id);
+	segments.unpin();
+	note_member_ended(batch_id, job_id, note_of(why));
+}
+
 WriteResult
 end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id, RowEnd why,
 		const Death *death, bool wait, const Finish *finish)
@@ -86,8 +120,11 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 	SchedulingColumns was;
 	WriteResult result =
 		end_in_its_way(segments, ref, place, job_id, why, death, wait, finish, &was);
-	if (result == WriteResult::kDone)
-		leave_queue(ref, was);
+	if (result != WriteResult::kDone)
+		return result;
+	leave_queue(ref, was);
+	if (was.batch_id != 0)
+		leave_batch(segments, was.batch_id, job_id, why);
 	return result;
 }
 
@@ -129,10 +166,14 @@ uint64
 end_waiting_rows(int32 queue_id)
 {
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	uint64 purged = 0;
 	require_is_leased();
-	return spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
-					   "AND NOT pgq_ext.is_leased(job_id)",
-					   id);
+	with_deed(Deed::kPurge, [&] {
+		purged = spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
+							 "AND NOT pgq_ext.is_leased(job_id)",
+							 id);
+	});
+	return purged;
 }
 
 void
@@ -144,10 +185,12 @@ end_all_rows(int32 queue_id)
 	 */
 	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
-	for (const RingSpec &ring : rings)
-		spi_execute(
-			psprintf("DELETE FROM pgq_ext.%s WHERE queue_id OPERATOR(pg_catalog.=) $1", ring.table),
-			id);
+	with_deed(Deed::kDrop, [&] {
+		for (const RingSpec &ring : rings)
+			spi_execute(psprintf("DELETE FROM pgq_ext.%s WHERE queue_id OPERATOR(pg_catalog.=) $1",
+								 ring.table),
+						id);
+	});
 	spi_execute("DELETE FROM pgq_ext.unique_key WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
 }
 

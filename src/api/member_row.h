@@ -1,0 +1,21 @@
+/*
+ * What the triggers of pgq_ext.job and pgq_ext.dead_job do for members of batches whose rows SQL
+ * statements write, in statements of the extension or of a user (README.md of batches/).
+ */
+#pragma once
+
+#include "core/ring.h"
+#include "pg/pg.h"
+
+namespace pgq {
+
+/*
+ * Called after a row of the ring (kJobRing or kDeadRing) was inserted or deleted, or the table was
+ * truncated: tell the scheduler of the batch of the row, and note an end.
+ */
+void note_member(const TriggerData *data, RingName ring);
+
+/* Called before an update of a job's row: raises 0A000 if the update changes the batch. */
+void refuse_other_batch(const TriggerData *data);
+
+} // namespace pgq
