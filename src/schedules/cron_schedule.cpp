@@ -2,6 +2,7 @@
 
 #include "catalog/owner_sql.h"
 #include "catalog/rights.h"
+#include "enqueue/enqueuer.h"
 #include "enqueue/job_json.h"
 #include "load/attach.h"
 #include "pg/clock.h"
@@ -63,34 +64,6 @@ job_of_tick(const ScheduleSpec &schedule, TimestampTz tick)
 	set_attribute(&spec, "headers", headers);
 	set_attribute(&spec, "payload", schedule.payload);
 	return spec;
-}
-
-void
-require_enqueuer(Oid role, const char *name)
-{
-	const SpiArgument arguments[] = {{OIDOID, ObjectIdGetDatum(role), false}};
-	if (!OidIsValid(role) || !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("role \"%s\" does not exist", name),
-				 errdetail("The schedule enqueues with the rights of the role that made it."),
-				 errhint("Call pgq_schedule again, as another role.")));
-	bool may = false;
-	as_owner([&] {
-		may = spi_execute(
-				  "SELECT FROM pg_catalog.pg_proc p "
-				  "JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::regclass "
-				  "AND d.objid = p.oid AND d.refclassid = 'pg_catalog.pg_extension'::regclass "
-				  "JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid "
-				  "WHERE p.proname = 'pgq_enqueue' AND e.extname = 'pgq_ext' AND d.deptype = 'e' "
-				  "AND pg_catalog.has_function_privilege($1, p.oid, 'EXECUTE')",
-				  arguments) > 0;
-	});
-	if (!may)
-		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-						errmsg("permission denied for function pgq_enqueue"),
-						errdetail("The schedule enqueues with the rights of role \"%s\".", name),
-						errhint("Run GRANT EXECUTE ON FUNCTION pgq_enqueue TO %s.",
-								quote_identifier(name))));
 }
 
 /* ---- verbs ---- */
@@ -241,7 +214,7 @@ make_schedule(const ScheduleSpec &schedule)
 		text_argument(maker),
 		time_argument(next),
 		{}};
-	require_enqueuer(GetUserId(), maker);
+	require_enqueuer(GetUserId(), maker, of_schedule);
 	/*
 	 * Try again if another session has, in between, made a schedule of that name for another queue,
 	 * on which this caller's right was not checked.

@@ -37,9 +37,6 @@ Missed missed_of(const char *word);
  */
 JobSpec job_of_tick(const ScheduleSpec &schedule, TimestampTz tick);
 
-/* Check that the role exists and may call pgq_enqueue. Raises 42704, 42501. */
-void require_enqueuer(Oid role, const char *name);
-
 /* ---- verbs ---- */
 
 /*

@@ -4,13 +4,11 @@
  * (protocol: tick-is-one-transaction). Between two ticks the duty reads nothing, unless a schedule
  * has changed.
  */
-#include "catalog/queue_lock.h"
-#include "catalog/queue_row.h"
-#include "engine/hold.h"
 #include "enqueue/enqueue_job.h"
+#include "enqueue/enqueuer.h"
 #include "pg/stop_point.h"
 #include "schedules/cron_schedule.h"
-#include "worker/counter.h"
+#include "worker/free_queue.h"
 #include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
@@ -64,45 +62,13 @@ plan(const DueSchedule &due, TimestampTz now, Firing *firing)
 	firing->planned = true;
 }
 
-/*
- * Raise an error while the counter process is counting a queue with max_depth: the limit cannot be
- * checked before the count has ended, and that can take long.
- */
-static void
-require_counted(const QueueRef &ref, const char *name)
-{
-	bool uncounted = false;
-	(void) look_at_queue(ref, [&](const Queue &queue) {
-		uncounted = queue.count.limited && queue.count.state != JobCount::kKnown;
-	});
-	if (uncounted && counter_is_running())
-		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-						errmsg("the jobs of queue \"%s\" are being counted", name)));
-}
-
-/*
- * Check that the queue exists, and that the role which made the schedule may enqueue to the queue.
- * If the queue is being dropped, raise an error instead of waiting.
- */
-static void
-require_free_queue(const DueSchedule &due)
-{
-	const char *name = due.schedule.queue;
-	QueueRef ref = resolve_queue(tables(), name, Permission::kEnqueue);
-	require_right_of(due.maker, due.maker_name, Permission::kEnqueue, ref.queue_id, name);
-	if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))
-		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-						errmsg("queue \"%s\" is being dropped", name)));
-	require_counted(ref, name);
-}
-
 static void
 enqueue_ticks(const DueSchedule &due, Firing *firing)
 {
 	if (firing->n == 0)
 		return;
-	require_enqueuer(due.maker, due.maker_name);
-	require_free_queue(due);
+	require_enqueuer(due.maker, due.maker_name, of_schedule);
+	require_free_queue(due.schedule.queue, due.maker, due.maker_name);
 	/*
 	 * There may be many ticks, and jobs with large headers, so free the memory of each job before
 	 * the next job.
