@@ -6,6 +6,7 @@
  */
 #include "api/claim_scan.h"
 #include "api/restore.h"
+#include "batches/retention.h"
 #include "catalog/version.h"
 #include "claim/prepared_claim.h"
 #include "engine/layout.h"
@@ -46,6 +47,7 @@ _PG_init(void)
 	pgq::handlers_init();
 	pgq::rotation_init();
 	pgq::runs_init();
+	pgq::batches_init();
 	MarkGUCPrefixReserved("pgq_ext");
 }
 }

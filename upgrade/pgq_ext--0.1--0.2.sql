@@ -536,6 +536,8 @@ CREATE TABLE pgq_ext.job_batch (
     last_error   text
 );
 CREATE INDEX job_batch_pending ON pgq_ext.job_batch (batch_id) WHERE pending;
+CREATE INDEX job_batch_due ON pgq_ext.job_batch (due_at) WHERE pending AND due_at IS NOT NULL;
+CREATE INDEX job_batch_settled ON pgq_ext.job_batch (finished_at) WHERE NOT pending;
 REVOKE ALL ON TABLE pgq_ext.job_batch FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_batch IS
 'Batches, one row for each: made by pgq_create_batch. The scheduler notes here which callbacks it has enqueued.';
@@ -566,7 +568,7 @@ CREATE TABLE pgq_ext.batch_note (
     what     smallint NOT NULL,
     n        bigint NOT NULL
 );
-CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id);
+CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id, what);
 -- Without a replica identity, DELETE fails when the table is published, for example by FOR ALL TABLES.
 ALTER TABLE pgq_ext.batch_note REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.batch_note FROM PUBLIC;
@@ -582,13 +584,19 @@ CREATE FUNCTION pgq_create_batch(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_batch';
 REVOKE ALL ON FUNCTION pgq_create_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_batch IS
-'Create a batch, and return its id: jobs become its members by the key batch of pgq_enqueue_many. Each callback is an object as in pgq_enqueue_many, with the key queue, and without unique keys. The callbacks are not enqueued yet in this version. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
+'Create a batch, and return its id: jobs become its members by the key batch of pgq_enqueue_many. Each callback is an object as in pgq_enqueue_many, with the key queue, and without unique keys. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
 
 CREATE FUNCTION pgq_close_batch(batch bigint) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_close_batch';
 REVOKE ALL ON FUNCTION pgq_close_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_close_batch IS
 'Close a batch: no more jobs can be added. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+
+CREATE FUNCTION pgq_cancel_batch(batch bigint) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel_batch';
+REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
+COMMENT ON FUNCTION pgq_cancel_batch IS
+'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. on_finish is enqueued then; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
 
 -- ---- handlers ----
 
@@ -1172,7 +1180,7 @@ COMMENT ON VIEW pgq_ext.queue_latency IS
 COMMENT ON VIEW pgq_ext.capacity IS
 'The limits of shared memory, for the whole server: the entries in use, the most that were in use since the start, the limit, the setting that changes the limit, and the bytes of shared memory that it costs to raise the setting by one.';
 COMMENT ON VIEW pgq_ext.duty IS
-'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers, checkpoints). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
+'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers, checkpoints, batches). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
 COMMENT ON TYPE pgq_ext.finding IS
 'Internal: a finding of a check of pgq_ext.health. status: ok (to be shown although there is no problem), warn, fail.';
 COMMENT ON FUNCTION pgq_ext.library_version IS

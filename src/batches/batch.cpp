@@ -1,9 +1,9 @@
 #include "batches/batch.h"
 
+#include "batches/look.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_row.h"
 #include "catalog/rights.h"
-#include "enqueue/job_json.h"
 #include "enqueue/member.h"
 #include "load/attach.h"
 #include "pg/clock.h"
@@ -21,11 +21,11 @@ json_argument(const Jsonb *json)
 
 /* Raise the errors that enqueuing the callback would raise. */
 static void
-check_callback(const Jsonb *callback, const char *name)
+check_callback(const Jsonb *callback, BatchEvent event)
 {
 	TimestampTz now = wall_now();
 	char *queue;
-	JobSpec spec = job_of_callback(callback, name, &queue);
+	JobSpec spec = job_of_event(callback, 0, event, &queue);
 	QueueRef ref = resolve_queue(tables(), queue, Permission::kEnqueue);
 	(void) job_of(ref.queue_id, spec, now);
 }
@@ -34,9 +34,9 @@ int64
 create_batch(const BatchSpec &spec)
 {
 	require_batch_columns();
-	for (int i = 0; i < kCallbacks; i++)
+	for (int i = 0; i < kBatchEvents; i++)
 		if (spec.callbacks[i] != nullptr)
-			check_callback(spec.callbacks[i], callback_names[i]);
+			check_callback(spec.callbacks[i], static_cast<BatchEvent>(i));
 	/*
 	 * A failover may lose the last ids, which are then given out again. The random bits keep a
 	 * client that has noted a lost id from adding to a batch of somebody else.

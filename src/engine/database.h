@@ -29,7 +29,7 @@ struct DutyStatus
 static_assert(std::is_trivially_copyable_v<DutyStatus> && std::is_standard_layout_v<DutyStatus>);
 
 /* Upper bounds for the number of duties of a database and of a queue. worker/scheduler_state.h lists them. */
-inline constexpr int kDutyStatuses = 12;
+inline constexpr int kDutyStatuses = 13;
 inline constexpr int kQueueDutyStatuses = 5;
 
 /*

@@ -190,17 +190,29 @@ begin_index_lookup(Relation heap, Oid by_id, int64 job_id)
 	return lookup;
 }
 
-bool
-next_version(IndexLookup *lookup)
+static bool
+step_to_version(IndexLookup *lookup, ScanDirection direction)
 {
 	Assert(lookup->buffer == InvalidBuffer);
-	if (!index_getnext_slot(lookup->scan, ForwardScanDirection, lookup->slot))
+	if (!index_getnext_slot(lookup->scan, direction, lookup->slot))
 		return false;
 	auto *slot = reinterpret_cast<BufferHeapTupleTableSlot *>(lookup->slot);
 	lookup->tuple = slot->base.tuple;
 	lookup->buffer = slot->buffer;
 	LockBuffer(lookup->buffer, BUFFER_LOCK_SHARE);
 	return true;
+}
+
+bool
+next_version(IndexLookup *lookup)
+{
+	return step_to_version(lookup, ForwardScanDirection);
+}
+
+bool
+previous_version(IndexLookup *lookup)
+{
+	return step_to_version(lookup, BackwardScanDirection);
 }
 
 void

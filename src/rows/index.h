@@ -53,6 +53,8 @@ void open_index_lookup(IndexLookup *lookup, Relation heap, Oid index, int keys);
 
 IndexLookup *begin_index_lookup(Relation heap, Oid by_id, int64 job_id);
 bool next_version(IndexLookup *lookup);
+/* Like next_version(), from the end of the index on. A scan goes in one direction only. */
+bool previous_version(IndexLookup *lookup);
 void unlock_version(IndexLookup *lookup);
 void end_index_lookup(IndexLookup *lookup);
 

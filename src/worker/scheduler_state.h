@@ -10,12 +10,14 @@
  */
 #pragma once
 
+#include "batches/look.h"
 #include "catalog/queue_row.h"
 #include "engine/exit_status.h"
 #include "jobs/expiry.h"
 #include "load/reconcile.h"
 #include "ring/rotation.h"
 #include "worker/runner.h"
+#include "worker/witness_check.h"
 
 namespace pgq {
 
@@ -54,6 +56,8 @@ int64 schedules_wanted_at(const SchedulerState &scheduler);
 int64 watch_handlers(SchedulerState &scheduler);
 int64 handlers_wanted_at(const SchedulerState &scheduler);
 int64 clear_checkpoints(SchedulerState &scheduler);
+int64 settle_batches(SchedulerState &scheduler);
+int64 batches_wanted_at(const SchedulerState &scheduler);
 
 inline constexpr Duty duties[] = {
 	{"presence", look_around, nullptr, true},
@@ -68,6 +72,7 @@ inline constexpr Duty duties[] = {
 	{"schedules", fire_schedule, schedules_wanted_at, false},
 	{"handlers", watch_handlers, handlers_wanted_at, false},
 	{"checkpoints", clear_checkpoints, nullptr, false},
+	{"batches", settle_batches, batches_wanted_at, false},
 };
 inline constexpr int kDuties = lengthof(duties);
 inline constexpr int kHandlersDuty = 10;
@@ -115,6 +120,42 @@ inline constexpr int kCountsDuty = 3;
 static_assert(queue_duties[kCountsDuty].run == count_rows);
 
 /* ---- the scheduler's state ---- */
+
+/* Number of batches at which a step of the duty "batches" looks, at most. */
+inline constexpr int kLooksAtOnce = 64;
+
+struct BatchesState
+{
+	/* A look at a certain time. */
+	struct Later
+	{
+		int64 batch_id; /* 0: the entry is free */
+		int64 at;		/* monotonic */
+		int64 delay;	/* microseconds from the last look to this one */
+		int64
+			cancelled_to; /* members of this cancelled batch with smaller ids were met in this pass */
+	};
+	struct Look
+	{
+		int64 batch_id;
+		LookResult result;
+	};
+
+	bool begun;				  /* memory knows that this process is the scheduler */
+	Look looks[kLooksAtOnce]; /* the looks of a step that has begun and not ended */
+	int n;
+	Later later[kLooksAtOnce];
+	/* A sweep looks at all pending batches, in the order of their ids. */
+	bool sweeping;
+	int64 swept_to;				/* the batch up to which the sweep has come */
+	int64 sweep_at = INT64_MAX; /* monotonic: another sweep begins */
+	/* `due` is the first due_at in the table */
+	bool due_known;
+	TimestampTz due = DT_NOEND;
+	TimestampTz due_to =
+		DT_NOBEGIN;	  /* the due_at up to which this pass over due batches has come */
+	int64 not_before; /* monotonic: earliest next step */
+};
 
 struct SchedulerState
 {
@@ -168,6 +209,7 @@ struct SchedulerState
 		Reconciliation state;
 		bool
 			under_way; /* a step has begun and not ended; still true at the next step if the step has raised an error */
+		WitnessCheck witnesses;
 	} reconcile;
 
 	struct
@@ -210,6 +252,10 @@ struct SchedulerState
 		bool failed;  /* rows could not be deleted in this pass */
 		bool failing; /* rows could not be deleted in this pass or in the last pass */
 	} checkpoints;
+
+	BatchesState batches;
+	/* The retention of batches goes on with batches that finished later than this. */
+	TimestampTz batches_kept_from = DT_NOBEGIN;
 };
 
 /* End this scheduler. why: the reason to report to the launcher. */
