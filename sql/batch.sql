@@ -120,6 +120,8 @@ DO $$ BEGIN
     PERFORM pgq_enqueue_many('batch_q', jsonb_build_array(jsonb_build_object('payload', 1, 'batch', (SELECT batch_id FROM pgq_ext.job_batch WHERE closed_at IS NOT NULL))));
 EXCEPTION WHEN object_not_in_prerequisite_state THEN RAISE NOTICE '%', regexp_replace(SQLERRM, '\d+', 'N'); END $$;
 SELECT pgq_close_batch(1);
+SELECT pgq_cancel_batch(1);
+SELECT pgq_cancel_batch(NULL);
 SELECT pgq_close_batch(NULL);
 
 -- After the close: with a member in hand, in this transaction.
@@ -205,7 +207,7 @@ UPDATE pgq_ext.job_batch SET finished_at = NULL WHERE batch_id = :closed;
 -- ---- rights ----
 CREATE ROLE regress_pgq_eve;
 CREATE ROLE regress_pgq_mate;
-GRANT EXECUTE ON FUNCTION pgq_create_batch, pgq_close_batch, pgq_enqueue_many TO regress_pgq_eve, regress_pgq_mate;
+GRANT EXECUTE ON FUNCTION pgq_create_batch, pgq_close_batch, pgq_cancel_batch, pgq_enqueue_many TO regress_pgq_eve, regress_pgq_mate;
 SET ROLE regress_pgq_mate;
 SELECT pgq_create_batch() AS mates
 \gset
@@ -213,6 +215,9 @@ RESET ROLE;
 SELECT format('%s', :other) = :'other' AS ok;
 SET ROLE regress_pgq_eve;
 SELECT set_config('batch.mates', :'mates', false) IS NOT NULL AS ok;
+DO $$ BEGIN
+    PERFORM pgq_cancel_batch(current_setting('batch.mates')::bigint);
+EXCEPTION WHEN undefined_object THEN RAISE NOTICE '%', regexp_replace(SQLERRM, '\d+', 'N'); END $$;
 DO $$ BEGIN
     PERFORM pgq_close_batch(current_setting('batch.mates')::bigint);
 EXCEPTION WHEN undefined_object THEN RAISE NOTICE '%', regexp_replace(SQLERRM, '\d+', 'N'); END $$;

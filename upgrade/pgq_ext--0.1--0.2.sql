@@ -653,6 +653,12 @@ REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_cancel_batch IS
 'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. on_finish is enqueued then; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
 
+CREATE FUNCTION pgq_cancel_batch(batch bigint) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel_batch';
+REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
+COMMENT ON FUNCTION pgq_cancel_batch IS
+'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. on_finish is enqueued then; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+
 -- ---- handlers ----
 
 CREATE TABLE pgq_ext.queue_handler (
@@ -1305,7 +1311,7 @@ COMMENT ON VIEW pgq_ext.queue_latency IS
 COMMENT ON VIEW pgq_ext.capacity IS
 'The limits of shared memory, for the whole server: the entries in use, the most that were in use since the start, the limit, the setting that changes the limit, and the bytes of shared memory that it costs to raise the setting by one.';
 COMMENT ON VIEW pgq_ext.duty IS
-'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers, checkpoints). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
+'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers, checkpoints, batches). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
 COMMENT ON TYPE pgq_ext.finding IS
 'Internal: a finding of a check of pgq_ext.health. status: ok (to be shown although there is no problem), warn, fail.';
 COMMENT ON FUNCTION pgq_ext.library_version IS

@@ -17,11 +17,11 @@ pgq_create_batch(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_create_batch()");
 	BatchSpec spec{};
-	for (int i = 0; i < kCallbacks; i++)
+	for (int i = 0; i < kBatchEvents; i++)
 		if (given(fcinfo, i))
 			spec.callbacks[i] = PG_GETARG_JSONB_P(i);
-	if (given(fcinfo, kCallbacks))
-		spec.metadata = PG_GETARG_JSONB_P(kCallbacks);
+	if (given(fcinfo, kBatchEvents))
+		spec.metadata = PG_GETARG_JSONB_P(kBatchEvents);
 	PG_RETURN_INT64(create_batch(spec));
 }
 

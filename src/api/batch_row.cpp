@@ -20,17 +20,20 @@ batch_id_of(const TriggerData *data, HeapTuple row)
 	return value_of(data, row, "batch_id", INT8OID, &value) ? DatumGetInt64(value) : 0;
 }
 
-/* A dump has the value that the column restored had in the dumped database. */
+/*
+ * A dump has the values that the columns restored and due_at had in the dumped database. The scheduler sets
+ * due_at anew.
+ */
 static HeapTuple
 as_restored(const TriggerData *data, HeapTuple row)
 {
 	TupleDesc desc = RelationGetDescr(data->tg_relation);
-	int column = SPI_fnumber(desc, "restored");
-	if (column <= 0 || SPI_gettypeid(desc, column) != BOOLOID)
+	int columns[] = {SPI_fnumber(desc, "restored"), SPI_fnumber(desc, "due_at")};
+	Datum values[] = {BoolGetDatum(true), Datum{0}};
+	bool nulls[] = {false, true};
+	if (columns[0] <= 0 || SPI_gettypeid(desc, columns[0]) != BOOLOID || columns[1] <= 0)
 		return row;
-	Datum restored = BoolGetDatum(true);
-	bool is_null = false;
-	return heap_modify_tuple_by_cols(row, desc, 1, &column, &restored, &is_null);
+	return heap_modify_tuple_by_cols(row, desc, 2, columns, values, nulls);
 }
 
 static void

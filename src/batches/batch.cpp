@@ -34,7 +34,7 @@ int64
 create_batch(const BatchSpec &spec)
 {
 	require_batch_columns();
-	for (int i = 0; i < kCallbacks; i++)
+	for (int i = 0; i < kBatchEvents; i++)
 		if (spec.callbacks[i] != nullptr)
 			check_callback(spec.callbacks[i], static_cast<BatchEvent>(i));
 	/*

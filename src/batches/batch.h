@@ -1,18 +1,15 @@
 /* Making and closing batches. See README.md. */
 #pragma once
 
+#include "core/batch_events.h"
 #include "pg/pg.h"
 
 namespace pgq {
 
-/* The callbacks of a batch, in the order of the arguments of pgq_create_batch. */
-inline constexpr const char *callback_names[] = {"on_success", "on_failure", "on_finish"};
-inline constexpr int kCallbacks = 3;
-
 struct BatchSpec
 {
-	Jsonb *callbacks[kCallbacks]; /* nullptr: there is no such callback */
-	Jsonb *metadata;			  /* or nullptr */
+	Jsonb *callbacks[kBatchEvents]; /* nullptr: there is no such callback */
+	Jsonb *metadata;				/* or nullptr */
 };
 
 /*

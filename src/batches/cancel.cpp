@@ -47,12 +47,12 @@ cancel_batch(int64 batch_id)
 	 */
 	as_owner([&] {
 		with_deed(Deed::kBatch, [&] {
-			(void) spi_execute(
-				"UPDATE pgq_ext.job_batch SET "
-				"closed_at = COALESCE(closed_at, pg_catalog.clock_timestamp()), "
-				"cancelled_at = COALESCE(cancelled_at, pg_catalog.clock_timestamp()), "
-				"pending = true WHERE batch_id OPERATOR(pg_catalog.=) $1",
-				arguments);
+			(void) spi_execute("UPDATE pgq_ext.job_batch SET "
+							   "closed_at = COALESCE(closed_at, pg_catalog.clock_timestamp()), "
+							   "cancelled_at = COALESCE(cancelled_at, "
+							   "pg_catalog.clock_timestamp()), pending = true "
+							   "WHERE batch_id OPERATOR(pg_catalog.=) $1",
+							   arguments);
 		});
 	});
 	CommandCounterIncrement();

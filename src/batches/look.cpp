@@ -1,10 +1,10 @@
 #include "batches/look.h"
 
-#include "batches/batch.h"
 #include "catalog/owner_sql.h"
 #include "enqueue/job_json.h"
 #include "pg/clock.h"
 #include "rows/batch_row.h"
+#include "rows/deleted_member.h"
 
 namespace pgq {
 
@@ -149,7 +149,6 @@ look_at_members(int64 batch_id, int64 *member)
 /* ---- callbacks ---- */
 
 static constexpr const char *event_names[] = {"success", "failure", "finish"};
-static_assert(kBatchEvents == kCallbacks);
 
 JobSpec
 job_of_event(const Jsonb *callback, int64 batch_id, BatchEvent event, char **queue)
@@ -201,14 +200,33 @@ write_batch(const BatchState &batch, const BatchMarks &before, const char *error
 									 words(error),
 									 words(maker)};
 	as_owner([&] {
-		(void) spi_execute(
-			"UPDATE pgq_ext.job_batch SET "
-			"succeeded_at = CASE WHEN $2 THEN pg_catalog.clock_timestamp() ELSE succeeded_at END, "
-			"failed_at = CASE WHEN $3 THEN pg_catalog.clock_timestamp() ELSE failed_at END, "
-			"finished_at = CASE WHEN $4 THEN pg_catalog.clock_timestamp() ELSE finished_at END, "
-			"pending = $5, due_at = $6, failures = $7, last_error = $8, "
-			"maker_name = COALESCE($9, maker_name) WHERE batch_id OPERATOR(pg_catalog.=) $1",
-			arguments);
+		with_deed(Deed::kBatch, [&] {
+			(void) spi_execute(
+				"UPDATE pgq_ext.job_batch SET "
+				"succeeded_at = CASE WHEN $2 THEN pg_catalog.clock_timestamp() ELSE succeeded_at "
+				"END, "
+				"failed_at = CASE WHEN $3 THEN pg_catalog.clock_timestamp() ELSE failed_at END, "
+				"finished_at = CASE WHEN $4 THEN pg_catalog.clock_timestamp() ELSE finished_at "
+				"END, "
+				"pending = $5, due_at = $6, failures = $7, last_error = $8, "
+				"maker_name = COALESCE($9, maker_name) WHERE batch_id OPERATOR(pg_catalog.=) $1",
+				arguments);
+		});
+	});
+	CommandCounterIncrement();
+}
+
+void
+write_restored(int64 batch_id, TimestampTz due_at)
+{
+	const SpiArgument arguments[] = {number(batch_id), moment(due_at)};
+	as_owner([&] {
+		with_deed(Deed::kBatch, [&] {
+			(void) spi_execute(
+				"UPDATE pgq_ext.job_batch SET due_at = $2, restored = $2 IS NOT NULL "
+				"WHERE batch_id OPERATOR(pg_catalog.=) $1 AND restored",
+				arguments);
+		});
 	});
 	CommandCounterIncrement();
 }

@@ -9,6 +9,23 @@
 
 namespace pgq {
 
+/* What the batch waits for after the look. */
+enum class LookEnd : uint8
+{
+	kNothing, /* for a time that its row names (due_at), or for any end; or it is settled or gone */
+	kWitness, /* for the end of a member */
+	kChange,  /* the batch is open: for a close or a death */
+	kLock,	  /* a lock was not free */
+	kMembers, /* the batch is cancelled: for the end of a member, which the scheduler may end later */
+};
+
+struct LookResult
+{
+	LookEnd end;
+	int64 witness;	/* for kWitness, kMembers */
+	bool has_fired; /* the row of the batch was written */
+};
+
 /* No batch is due later than this, in microseconds from now. */
 inline constexpr int64 kLatestDue = 10 * USECS_PER_MINUTE;
 
@@ -60,6 +77,12 @@ JobSpec job_of_event(const Jsonb *callback, int64 batch_id, BatchEvent event, ch
  * pending, and due_at, failures and the error.
  */
 void write_batch(const BatchState &batch, const BatchMarks &before, const char *error);
+
+/*
+ * Write to the row of a restored batch that it is looked at first at that time; DT_NOEND: that it counts as
+ * any other batch from now on.
+ */
+void write_restored(int64 batch_id, TimestampTz due_at);
 
 /* Write to the row that a look has failed. The next try is a minute later. */
 void write_look_error(int64 batch_id, const char *error);

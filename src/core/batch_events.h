@@ -16,6 +16,8 @@ enum BatchEvent : uint8_t
 	kFinish,
 };
 inline constexpr int kBatchEvents = 3;
+/* The arguments of pgq_create_batch, in the order of the events. */
+inline constexpr const char *callback_names[] = {"on_success", "on_failure", "on_finish"};
 /* In the order in which callbacks are enqueued. */
 inline constexpr BatchEvent batch_events[] = {kFailure, kSuccess, kFinish};
 

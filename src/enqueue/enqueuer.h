@@ -17,8 +17,8 @@ struct Made
 inline constexpr Made of_schedule = {"schedule", "Call pgq_schedule again, as another role."};
 inline constexpr Made of_batch = {
 	"batch",
-	"Let the owner of the extension name another role, in the columns maker and maker_name "
-	"of the batch in pgq_ext.job_batch."};
+	"Let the owner of the extension write the name of another role to the column maker_name of "
+	"pgq_ext.job_batch."};
 
 /* Check that the role exists and may call pgq_enqueue. Raises 42704, 42501. */
 void require_enqueuer(Oid role, const char *name, const Made &made);

@@ -15,6 +15,7 @@ enum class Deed : uint8
 {
 	kNone, /* no statement of the extension runs */
 	kPurge,
+	kCancel,  /* of a batch */
 	kDrop,	  /* of a queue */
 	kCancel,  /* of a batch */
 	kRevive,  /* makes jobs of dead letters */

@@ -1,6 +1,5 @@
 #include "worker/batch_look.h"
 
-#include "batches/look.h"
 #include "catalog/queue_lock.h"
 #include "enqueue/enqueue_job.h"
 #include "enqueue/enqueuer.h"
@@ -72,7 +71,7 @@ fire(BatchState *batch, const MemberSight &seen)
 }
 
 static LookResult
-result_of(const BatchState &batch, int64 member)
+end_of_look(const BatchState &batch, int64 member)
 {
 	LookResult result{.end = LookEnd::kNothing, .witness = member, .has_fired = true};
 	if (batch.pending && !batch.marks.closed)
@@ -119,7 +118,7 @@ look_with_locks(int64 batch_id)
 	 */
 	if (closed && (was_finished || !batch.marks.done[kFinish]))
 		unlock_batch(batch_id, ExclusiveLock);
-	return result_of(batch, Max(member, in_progress));
+	return end_of_look(batch, Max(member, in_progress));
 }
 
 /*
@@ -137,6 +136,22 @@ end_members(int64 batch_id, int64 *cancelled_to)
 		(void) survives_alone([&] { (void) cancel_job_now(ids[i]); }, [] {});
 }
 
+/*
+ * Return whether a batch that a restore has brought is looked at. Its members may come later than its row.
+ * So the first look only writes when the batch is looked at next.
+ */
+static bool
+accept_restored(const BatchState &batch)
+{
+	static constexpr int64 kWait = 5 * USECS_PER_MINUTE;
+	TimestampTz now = wall_now();
+	bool is_new = batch.due_at == DT_NOEND;
+	bool accepted = !is_new && (batch.due_at <= now || batch.due_at > now + kLatestDue);
+	if (is_new || accepted)
+		write_restored(batch.batch_id, accepted ? DT_NOEND : now + kWait);
+	return accepted;
+}
+
 LookResult
 look_at_batch(int64 batch_id, int64 *cancelled_to)
 {
@@ -144,8 +159,8 @@ look_at_batch(int64 batch_id, int64 *cancelled_to)
 	bool died;
 	if (!read_batch(batch_id, &batch, &died) || !batch.pending)
 		return {.end = LookEnd::kNothing};
-	if (batch.restored && batch.due_at != DT_NOEND && batch.due_at > wall_now())
-		return {.end = LookEnd::kNothing};
+	if (batch.restored && !accept_restored(batch))
+		return {.end = LookEnd::kNothing, .has_fired = batch.due_at == DT_NOEND};
 	/* Without a lock: if a member lives, no callback is due except that of a failure. */
 	int64 member = batch.marks.closed ? find_member(batch_id) : 0;
 	bool fails = died && !batch.marks.done[kFailure];

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "batches/look.h"
 #include "catalog/queue_row.h"
 #include "engine/exit_status.h"
 #include "jobs/expiry.h"
@@ -17,6 +18,7 @@
 #include "ring/rotation.h"
 #include "worker/batch_look.h"
 #include "worker/runner.h"
+#include "worker/witness_check.h"
 
 namespace pgq {
 
@@ -208,6 +210,7 @@ struct SchedulerState
 		Reconciliation state;
 		bool
 			under_way; /* a step has begun and not ended; still true at the next step if the step has raised an error */
+		WitnessCheck witnesses;
 	} reconcile;
 
 	struct

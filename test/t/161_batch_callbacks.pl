@@ -178,7 +178,7 @@ my $orphan = sql("SET ROLE maker; SELECT pgq_create_batch(on_finish => ${\callba
 sql('DROP OWNED BY maker; DROP ROLE maker');
 close_batch($orphan);
 wait_for_error($orphan, 'role "maker" does not exist');
-sql("UPDATE pgq_ext.job_batch SET maker = (SELECT maker FROM pgq_ext.job_batch WHERE batch_id = $full), maker_name = 'x' WHERE batch_id = $orphan");
+sql("UPDATE pgq_ext.job_batch SET maker_name = current_user WHERE batch_id = $orphan");
 wait_for_events($orphan, 'finish');
 pass('the maker has gone, until the owner names another one');
 
@@ -191,14 +191,15 @@ my $sound = batch();
 close_batch($sound);
 wait_for_events($sound, 'finish success');
 pass('a broken callback stops neither the other one nor other batches');
-sql("DELETE FROM pgq_ext.job_batch WHERE batch_id = $broken");
+sql("UPDATE pgq_ext.job_batch SET on_finish = on_success WHERE batch_id = $broken");
+wait_for_events($broken, 'finish success');
+pass('... and comes when it is mended');
 like((sqlstate($node, q{SELECT pgq_create_batch(on_finish => '{"queue": "told", "payload": 1, "headers": 7}')}))[1], qr/headers of a callback must be a JSON object/, 'headers that are no object are refused');
 
 # ---- locks that are not free ----
 
 my $locked = batch();
 my $session = session($node);
-close_batch($locked) if 0;
 ask($session, "BEGIN; SELECT pgq_close_batch($locked)");
 my $other = batch();
 close_batch($other);
@@ -207,7 +208,6 @@ ask($session, 'COMMIT');
 wait_for_events($locked, 'finish success');
 pass('the row of a batch is locked');
 my $tagged = batch();
-sql(q{SET pgq_ext.stop_point = ''});
 my $holder = session($node);
 ask($holder, 'SELECT pg_advisory_lock(7366513, 0)');
 ask($session, q{SET pgq_ext.stop_point = 'batch-joined'});
@@ -222,20 +222,72 @@ is_after_looks($tagged, '', '... and the member counts');
 ack();
 wait_for_events($tagged, 'finish success');
 
+# ---- cancel ----
+
+# One member waits, one is in work, one is acked by an open transaction, one is added by an open transaction.
+my $given_up = batch();
+add($given_up, 3);
+my ($working, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('work', 1)});
+my ($used, $used_lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('work', 1)});
+my $acking = session($node);
+ask($acking, "BEGIN; SELECT pgq_ack($used, $used_lease)");
+ask($session, 'BEGIN; ' . adding($given_up, 1));
+is(sql("SELECT pgq_cancel_batch($given_up)"), '1', 'cancelled: the waiting member is deleted');
+is((sqlstate($node, adding($given_up, 1)))[0], '55000', '... no more can be added');
+wait_for($node, "count(*) = 0 FROM pgq_ext.job WHERE job_id = $working");
+pass('... the scheduler ends the one in work');
+is((sqlstate($node, "SELECT pgq_ack($working, $lease)"))[0], 'PQ001', '... whose worker has a stale lease');
+is_after_looks($given_up, '', '... and waits for transactions that have members in hand');
+ask($session, 'COMMIT');
+wait_for($node, "count(*) = 1 FROM pgq_ext.job WHERE batch_id = $given_up");
+is_after_looks($given_up, '', '... it ends a member that such a transaction has added');
+ask($acking, 'ROLLBACK');
+wait_for_events($given_up, 'finish');
+is(sql("SELECT count(*) FROM pgq_ext.job WHERE batch_id = $given_up"), '0', '... and one that such a transaction has given back');
+is(state($given_up), 'finished', '... finished, without success');
+is(sql("SELECT sum(n) FROM pgq_ext.batch_note WHERE batch_id = $given_up AND what = 3"), '4', '... all are noted as cancelled');
+is(sql("SELECT pgq_cancel_batch($given_up)"), '0', '... cancelled again');
+wait_for($node, "NOT pending FROM pgq_ext.job_batch WHERE batch_id = $given_up");
+is(events($given_up), 'finish', '... which changes nothing');
+my $nothing = batch();
+sql("SELECT pgq_cancel_batch($nothing)");
+wait_for_events($nothing, 'finish');
+is(state($nothing), 'finished', 'an empty batch is cancelled');
+end_session($acking);
+
+# ---- retention ----
+
+is(sql(q{SHOW pgq_ext.keep_batches}), '7d', 'settled batches are kept for a week');
+
 # ---- the scheduler dies ----
 
-$ENV{HOLDER} = 1;
+# Lets the scheduler read its settings. It does so between two runs of duties.
+sub reload
+{
+	kill 'HUP', scheduler_pid($node);
+	my $last = 'clock_timestamp()';
+	my $run = q{last_run_at FROM pgq_ext.duty WHERE duty = 'presence'};
+	for (1 .. 2)
+	{
+		my $before = sql("SELECT $last");
+		wait_for($node, "(SELECT $run) > '$before'");
+		$last = $run;
+	}
+	return;
+}
+
 for my $point ('batch-looked-once', 'batch-fired', 'commit-settle')
 {
 	for my $how ('KILL', 'TERM', 'immediate')
 	{
-		ask($holder, 'SELECT pg_advisory_lock(7366513, 0)');
-		sql("ALTER SYSTEM SET pgq_ext.stop_point = '$point'");
-		sql('SELECT pg_reload_conf()');
 		my $batch = batch();
 		add($batch, 1);
-		close_batch($batch);
 		ack();
+		wait_for_looks();
+		ask($holder, 'SELECT pg_advisory_lock(7366513, 0)');
+		sql("ALTER SYSTEM SET pgq_ext.stop_point = '$point'");
+		reload();
+		sql("SET pgq_ext.stop_point = ''; SELECT pgq_close_batch($batch)");
 		wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = 7366513});
 		my $before = scheduler_pid($node);
 		sql('ALTER SYSTEM RESET pgq_ext.stop_point');
@@ -244,6 +296,7 @@ for my $point ('batch-looked-once', 'batch-fired', 'commit-settle')
 		else
 		{
 			kill $how, $before;
+			end_session($holder) if $point eq 'commit-settle'; # a commit is not interrupted
 			wait_until_down($before);
 		}
 		wait_until_up($node);

@@ -1,5 +1,6 @@
 /*
- * Duty: compare rows with memory, a few at a time (load/reconcile.h). Each step first looks again
+ * Duty: compare rows with memory, a few at a time (load/reconcile.h), and the memory about batches with
+ * rows (worker/witness_check.h). Each step first looks again
  * at the suspects of the last step, and then reads more rows. Comparing a million jobs takes about
  * ten minutes.
  */
@@ -23,6 +24,8 @@ reconcile(SchedulerState &scheduler)
 	(void) serving_transaction(AccessShareLock, [&] {
 		if (repair_forgotten(state, nullptr, nullptr) && !reconcile_rows(state, kRows))
 			pg_atomic_fetch_add_u64(&scheduler.database->reconciled, 1);
+		read_few_rows();
+		(void) survives([&] { check_witnesses(&scheduler.reconcile.witnesses); });
 	});
 	scheduler.reconcile.under_way = false;
 	return monotonic_now() + kHousekeeping;
