@@ -13,12 +13,12 @@ SELECT batch = :batch AS is_it, total, waiting, leased, acked, dead, cancelled, 
 SELECT total, waiting, leased, acked, dead, cancelled, expired, deleted, state, metadata FROM pgq_ext.batch WHERE batch = :empty;
 -- One snapshot, and what is undone.
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT waiting, acked FROM pgq_ext.batch WHERE batch = :batch;
+SELECT total, waiting FROM pgq_ext.batch WHERE batch = :batch;
 SAVEPOINT s;
-SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('view_q');
-SELECT waiting, acked FROM pgq_ext.batch WHERE batch = :batch;
+SELECT count(*) FROM pgq_enqueue_many('view_q', jsonb_build_array(jsonb_build_object('payload', 9, 'batch', :batch)));
+SELECT total, waiting FROM pgq_ext.batch WHERE batch = :batch;
 ROLLBACK TO s;
-SELECT waiting, acked FROM pgq_ext.batch WHERE batch = :batch;
+SELECT total, waiting FROM pgq_ext.batch WHERE batch = :batch;
 COMMIT;
 SELECT pgq_redrive('view_q');
 SELECT waiting, dead FROM pgq_ext.batch WHERE batch = :batch;
