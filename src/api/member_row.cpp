@@ -65,8 +65,6 @@ note_of_deleted_job()
 	{
 		case Deed::kPurge:
 			return Note::kPurged;
-		case Deed::kCancel:
-			return Note::kCancelled;
 		case Deed::kDrop:
 			return Note::kDropped;
 		case Deed::kCancel:

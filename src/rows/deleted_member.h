@@ -17,7 +17,6 @@ enum class Deed : uint8
 	kPurge,
 	kCancel,  /* of a batch */
 	kDrop,	  /* of a queue */
-	kCancel,  /* of a batch */
 	kRevive,  /* makes jobs of dead letters */
 	kRecords, /* changes, moves or deletes dead letters or other records */
 	kBatch,	  /* creates or changes a batch, and tells the scheduler itself */

@@ -157,6 +157,7 @@ subtest 'batches' => sub
 	is_health('callbacks', 'warn', qr/^batch $batch: 2 tries to enqueue a callback have failed$/, 'a callback that fails');
 	$set->(q{failures = 0, last_error = NULL});
 	is_well('callbacks');
+	$set->(q{pending = false});
 	sql("DELETE FROM pgq_ext.job_batch WHERE batch_id = $batch");
 };
 
