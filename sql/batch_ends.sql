@@ -172,8 +172,8 @@ DELETE FROM pgq_ext.dead_job;
 DELETE FROM pgq_ext.job_batch WHERE batch_id = 65537;
 TRUNCATE pgq_ext.job_batch;
 
+TRUNCATE pgq_ext.batch_note;
 SELECT count(*) FROM pgq_check();
 SELECT pgq_drop_queue('ends_q', force => true), pgq_drop_queue('ends_kept', force => true);
-TRUNCATE pgq_ext.batch_note;
 DROP FUNCTION ends_dead, ends_jobs, ends_notes, ends_add, ends_id;
 DROP TABLE ends_batch;

@@ -8,7 +8,7 @@ SELECT pgq_create_batch() AS empty \gset
 SELECT count(*) FROM pgq_enqueue_many('view_q', (SELECT jsonb_agg(jsonb_build_object('payload', i, 'priority', -i, 'batch', :batch)) FROM generate_series(1, 8) i));
 SELECT count(*) FROM pgq_enqueue_many('view_q', '[{"payload": "of no batch", "priority": -100}]');
 SELECT payload, CASE payload WHEN '1' THEN pgq_ack(job_id, lease)::text WHEN '2' THEN pgq_fail(job_id, lease, 'broken') END AS answer FROM pgq_claim('view_q', 4);
-SELECT batch = :batch AS is_it, total, waiting, leased, acked, dead, cancelled, expired, deleted, state, closed_at, finished_at, metadata, failed_at, succeeded_at, cancelled_at,
+SELECT batch = :batch AS is_it, total, waiting, leased, acked, dead, cancelled, expired, deleted, state, closed_at, finished_at, metadata, succeeded_at, cancelled_at,
        maker = current_user AS is_mine, next_try_at, last_error FROM pgq_ext.batch WHERE batch = :batch;
 SELECT total, waiting, leased, acked, dead, cancelled, expired, deleted, state, metadata FROM pgq_ext.batch WHERE batch = :empty;
 -- One snapshot, and what is undone.
