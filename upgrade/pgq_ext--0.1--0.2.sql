@@ -653,12 +653,6 @@ REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_cancel_batch IS
 'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. on_finish is enqueued then; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
 
-CREATE FUNCTION pgq_cancel_batch(batch bigint) RETURNS bigint
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel_batch';
-REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
-COMMENT ON FUNCTION pgq_cancel_batch IS
-'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. on_finish is enqueued then; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
-
 -- ---- handlers ----
 
 CREATE TABLE pgq_ext.queue_handler (

@@ -29,7 +29,7 @@ batch_column(TupleDesc row)
 
 /* Return column batch_id of a row of any table; *is_null: the row has no batch. */
 static Datum
-batch_of_row(HeapTupleHeader row, bool *is_null)
+batch_in_row(HeapTupleHeader row, bool *is_null)
 {
 	TupleDesc desc =
 		lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(row), HeapTupleHeaderGetTypMod(row));
@@ -191,7 +191,7 @@ pgq_batch_of(PG_FUNCTION_ARGS)
 {
 	require_preloaded();
 	bool is_null = true;
-	Datum batch = given(fcinfo, 0) ? batch_of_row(PG_GETARG_HEAPTUPLEHEADER(0), &is_null) : Datum{};
+	Datum batch = given(fcinfo, 0) ? batch_in_row(PG_GETARG_HEAPTUPLEHEADER(0), &is_null) : Datum{};
 	if (is_null)
 		PG_RETURN_NULL();
 	return batch;

@@ -22,7 +22,7 @@ index_of_batches(Oid Tables::*index)
 /* ---- batches ---- */
 
 static BatchRow
-read_batch(HeapTuple tuple, TupleDesc desc)
+batch_row_of(HeapTuple tuple, TupleDesc desc)
 {
 	bool no_maker;
 	Datum maker = heap_getattr(tuple, kBatchMaker, desc, &no_maker);
@@ -81,7 +81,7 @@ read_known_version(Relation rel, int64 batch_id, Snapshot snapshot, BatchRow *ba
 	bool found = is_at_known_place(rel, BufferGetPage(buffer), &tuple) &&
 				 HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer);
 	if (found)
-		*batch = read_batch(&tuple, RelationGetDescr(rel));
+		*batch = batch_row_of(&tuple, RelationGetDescr(rel));
 	UnlockReleaseBuffer(buffer);
 	return found;
 }
@@ -104,7 +104,7 @@ find_version(Relation rel, Oid index, int64 batch_id, Snapshot snapshot, BatchRo
 		found = HeapTupleSatisfiesVisibility(lookup.tuple, snapshot, lookup.buffer);
 		if (found)
 		{
-			*batch = read_batch(lookup.tuple, RelationGetDescr(rel));
+			*batch = batch_row_of(lookup.tuple, RelationGetDescr(rel));
 			known_place = {batch_id, lookup.tuple->t_self};
 		}
 		unlock_version(&lookup);

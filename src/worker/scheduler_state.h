@@ -16,7 +16,6 @@
 #include "jobs/expiry.h"
 #include "load/reconcile.h"
 #include "ring/rotation.h"
-#include "worker/batch_look.h"
 #include "worker/runner.h"
 #include "worker/witness_check.h"
 

@@ -122,7 +122,7 @@ sql(q{CREATE ROLE runner LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack, pg
 	$node->safe_psql('postgres', "REINDEX TABLE CONCURRENTLY pgq_ext.$_") for qw(job_batch batch_note);
 	is((ask($session, add($batch)))[0], 't', '... and finds indexes that were made anew');
 	ask($session, 'BEGIN');
-	for my $change ('DROP INDEX pgq_ext.batch_note_by_batch', 'ALTER TABLE pgq_ext.job_batch DROP CONSTRAINT job_batch_pkey', 'ALTER TABLE pgq_ext.job_batch ALTER maker TYPE bigint',
+	for my $change ('DROP INDEX pgq_ext.batch_note_by_batch', 'ALTER TABLE pgq_ext.job_batch DROP CONSTRAINT job_batch_pkey', 'ALTER TABLE pgq_ext.job_batch ALTER restored DROP DEFAULT, ALTER restored TYPE text',
 		'ALTER TABLE pgq_ext.batch_note ADD more int', 'ALTER TABLE pgq_ext.job_batch RENAME closed_at TO was_closed_at')
 	{
 		is((ask($session, "SAVEPOINT s; $change"))[1], '', $change);
