@@ -84,7 +84,6 @@ for my $death ([ 'batch-looked-once', 'KILL', 0 ], [ 'batch-fired', 'KILL', 0 ],
 	my $acked    = full_batch(1);
 	close_batch($acked);
 	my $session = session($node);
-	my $ack = sub { ask($session, "BEGIN; SELECT pgq_ack(job_id, lease) FROM pgq_claim('q', 3); " . $_[0]) };
 	ask($session, 'BEGIN; ' . add_sql($prepared) . q{; PREPARE TRANSACTION 'prepared'});
 	ask($session, 'BEGIN; ' . add_sql($undone) . q{; PREPARE TRANSACTION 'undone'});
 	is((sqlstate($node, qq{BEGIN; SELECT count(*) FROM (SELECT pgq_ack(c.job_id, c.lease) FROM pgq_claim('q', 3) c) a; PREPARE TRANSACTION 'acked'}))[0], '', 'acks are prepared');
@@ -114,7 +113,6 @@ for my $death ([ 'batch-looked-once', 'KILL', 0 ], [ 'batch-fired', 'KILL', 0 ],
 # ---- more batches than memory has room for ----
 
 {
-	my $first = sql('SELECT count(*) FROM pgq_ext.job_batch');
 	my $ids = sql(qq{WITH made AS MATERIALIZED (SELECT pgq_create_batch($callbacks) AS id FROM generate_series(1, 200)),
 		members AS MATERIALIZED (SELECT id, pgq_enqueue('q', to_jsonb(n), batch => id) AS job FROM made, generate_series(1, 3) n)
 		SELECT string_agg(DISTINCT id::text, ',') FROM members});
@@ -164,7 +162,6 @@ for my $death ([ 'batch-looked-once', 'KILL', 0 ], [ 'batch-fired', 'KILL', 0 ],
 	sql('ALTER DATABASE postgres RESET pgq_ext.stop_point');
 	is(events($told), '', 'the primary is about to enqueue the callbacks');
 	$node->wait_for_catchup($standby);
-	end_session($gate) if 0;
 	$node->stop('immediate');
 	$standby->promote;
 	$node = use_node($standby);

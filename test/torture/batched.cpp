@@ -97,6 +97,14 @@ Batched::ended(const TxRef &tx, Key key, MemberEnd how)
 }
 
 void
+Batched::cancelling(const TxRef &tx, Key batch)
+{
+	std::lock_guard lock(ledger.mutex);
+	batches.at(batch).closers.push_back(tx);
+	batches.at(batch).cancels.push_back(tx);
+}
+
+void
 Batched::purging(const TxRef &tx)
 {
 	std::lock_guard lock(ledger.mutex);
@@ -187,17 +195,35 @@ Batched::has_end(const Member &member, MemberEnd how, Time by)
 					   [&](const End &end) { return end.how == how && was_sent(end.tx, by); });
 }
 
-/* Return whether the member may have ended by then: by a client, by its time, or by a purge. */
+/*
+ * Return whether the member may have ended by then: by a client, by its time, by a purge, or by a cancel of
+ * its batch, after which the scheduler ends members.
+ */
 bool
 Batched::has_end(const Member &member, Time by) const
 {
 	if (member.expires_in != 0 && by >= member.sent + member.expires_in - clock_margin())
 		return true;
+	const std::vector<TxRef> &cancels = batches.at(member.batch).cancels;
 	return std::any_of(member.ends.begin(), member.ends.end(),
 					   [&](const End &end) { return was_sent(end.tx, by); }) ||
+		   std::any_of(cancels.begin(), cancels.end(),
+					   [&](const TxRef &tx) { return was_sent(tx, by); }) ||
 		   std::any_of(purges.begin(), purges.end(), [&](const TxRef &tx) {
 			   return was_sent(tx, by) && tx->ending_sent >= member.sent;
 		   });
+}
+
+/* Return whether the member was certainly acknowledged after a cancel of the batch. */
+bool
+Batched::is_late(const Batch &batch, const Member &member)
+{
+	return std::any_of(member.ends.begin(), member.ends.end(), [&](const End &end) {
+		return is_committed(end.tx) &&
+			   std::any_of(batch.cancels.begin(), batch.cancels.end(), [&](const TxRef &tx) {
+				   return is_committed(tx) && tx->committed_at < end.tx->ending_sent;
+			   });
+	});
 }
 
 std::string
@@ -284,7 +310,9 @@ Batched::check_event(Key key, const Batch &batch, const Found &rows, BatchEvent 
 		switch (event)
 		{
 			case BatchEvent::kSuccess:
-				return exists(member) ? has_end(member, MemberEnd::kAck, by) : !prepared;
+				return exists(member)
+						   ? has_end(member, MemberEnd::kAck, by) && !is_late(batch, member)
+						   : !prepared;
 			case BatchEvent::kFailure:
 				return exists(member) && has_end(member, MemberEnd::kDeath, by);
 			case BatchEvent::kFinish:
@@ -312,7 +340,8 @@ Batched::missing(const Batch &batch, const Found &rows) const
 	bool finished = has_close(batch, by) && rows.live == 0;
 	if (finished && rows.of(BatchEvent::kFinish) == 0)
 		return "finish";
-	if (finished && rows.of(BatchEvent::kSuccess) == 0 &&
+	bool cancelled = std::any_of(batch.cancels.begin(), batch.cancels.end(), is_committed);
+	if (finished && !cancelled && rows.of(BatchEvent::kSuccess) == 0 &&
 		all([&](const Member &member) { return has_end(member, MemberEnd::kAck, by); }))
 		return "success";
 	if (rows.of(BatchEvent::kFailure) == 0 &&
@@ -413,6 +442,7 @@ Batched::forget()
 		if (!batch.forgetter || !is_committed(batch.forgetter))
 			return false;
 		done += is_committed(batch.creator);
+		cancels += std::any_of(batch.cancels.begin(), batch.cancels.end(), is_committed);
 		for (Key key : batch.members)
 		{
 			members_done += exists(members.at(key));

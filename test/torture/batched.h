@@ -76,6 +76,8 @@ public:
 	void undone(const std::vector<Key> &members);
 	/* Note that the transaction has ended the member, provided that it commits. */
 	void ended(const TxRef &tx, Key member, MemberEnd how);
+	/* Note that pgq_cancel_batch is about to be sent, which also closes the batch. */
+	void cancelling(const TxRef &tx, Key batch);
 	/* Note that pgq_purge_queue is about to be sent. */
 	void purging(const TxRef &tx);
 	/* Note that a claim has returned the job of a callback, and that its effect is about to be written. */
@@ -116,6 +118,7 @@ public:
 	std::atomic<long> callbacks[kBatchEvents] = {};
 	std::atomic<long> refusals = 0;		 /* enqueues into a closed batch */
 	std::atomic<long> added_in_hand = 0; /* members that were added by a member in work */
+	std::atomic<long> cancels = 0;		 /* batches that were cancelled */
 
 private:
 	struct End
@@ -143,7 +146,8 @@ private:
 	{
 		int64_t id = 0;
 		TxRef creator;
-		std::vector<TxRef> closers;
+		std::vector<TxRef> closers; /* cancels are among them */
+		std::vector<TxRef> cancels;
 		std::vector<Key> members;
 		std::vector<Call> calls;
 		TxRef forgetter;
@@ -174,6 +178,7 @@ private:
 		return is_committed(member.creator) && !member.undone;
 	}
 	bool has_end(const Member &member, Time by) const;
+	static bool is_late(const Batch &batch, const Member &member);
 	static bool has_end(const Member &member, MemberEnd how, Time by);
 	std::map<Key, Found> sort(const std::vector<BatchedRow> &rows);
 	void breach(const std::string &what, Key batch);

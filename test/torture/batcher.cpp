@@ -39,6 +39,7 @@ private:
 	void cancel();
 	void remove();
 	void redrive();
+	void cancel_batch();
 	void purge();
 };
 
@@ -374,6 +375,21 @@ Batcher::redrive()
 	finish(tx);
 }
 
+/* Cancel a batch, whose other members the scheduler then ends. */
+void
+Batcher::cancel_batch()
+{
+	Batched::Known batch;
+	if (!world.batched.some_batch(random.next() % 1000, &batch))
+		return;
+	Transaction tx(session);
+	tx.mark();
+	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
+	world.batched.cancelling(tx.tx(), batch.key);
+	(void) tx.run("SELECT pgq_cancel_batch($1)", {number(batch.id)});
+	finish(tx);
+}
+
 void
 Batcher::purge()
 {
@@ -409,8 +425,10 @@ Batcher::turn()
 		cancel();
 	else if (n <= 970)
 		remove();
-	else if (n <= 997)
+	else if (n <= 985)
 		redrive();
+	else if (n <= 997)
+		cancel_batch();
 	else
 		purge();
 }

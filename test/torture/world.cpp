@@ -150,7 +150,8 @@ Counters::print(World &world)
 			  << ", callbacks " << world.batched.callbacks[0] << " success, "
 			  << world.batched.callbacks[1] << " failure, " << world.batched.callbacks[2]
 			  << " finish; refused " << world.batched.refusals << ", added in hand "
-			  << world.batched.added_in_hand << "\nkills:";
+			  << world.batched.added_in_hand << ", cancelled " << world.batched.cancels
+			  << "\nkills:";
 	for (const auto &[kind, n] : kinds)
 		std::cout << " " << kind << " " << n << ";";
 	std::cout << "\nerrors:";

@@ -285,6 +285,29 @@ TEST_F(BatchedTest, AMemberEndsByAPurge)
 	expect_nothing();
 }
 
+TEST_F(BatchedTest, ABatchIsCancelled)
+{
+	Key second = add();
+	end(member, MemberEnd::kAck);
+	TxRef tx = begin();
+	batched.cancelling(tx, batch);
+	ledger.aborted(tx);
+	see(BatchedRow::kMember, second);
+	audit(false);
+	tx = begin();
+	batched.cancelling(tx, batch);
+	commit(tx);
+	end(second, MemberEnd::kAck); /* the scheduler was not the first */
+	rows.clear();
+	EXPECT_EQ(batched.missing(rows), "finish of batch 1, id 77");
+	call(BatchEvent::kFinish);
+	audit();
+	expect_nothing();
+	call(BatchEvent::kSuccess);
+	audit();
+	expect("the callback success has come, but was not due");
+}
+
 TEST_F(BatchedTest, AMemberIsAddedAfterTheClose)
 {
 	close();
