@@ -7,7 +7,7 @@ use Test::More;
 use PgqTest;
 use BatchTest;
 
-my $node = use_node(pgq_node('main', init => { allows_streaming => 1 }, conf => "max_prepared_transactions = 5\npgq_ext.max_watched_batches = 1\nautovacuum = off\n"));
+my $node = use_node(pgq_node('main', init => { allows_streaming => 1 }, conf => "restart_after_crash = on\npgq_ext.max_watched_batches = 1\nautovacuum = off\n"));
 create_queue($node, 'q', 'max_attempts => 1');
 sql(q{SELECT pgq_create_queue('retried', backoff_base => '0'), pgq_create_queue('events')});
 
@@ -39,10 +39,10 @@ sub restart { return stop_and_start($node, 'immediate') }
 
 # ---- the scheduler dies ----
 
-# Each entry: the stop point, the signal, and whether the callbacks are there when it dies.
-for my $death ([ 'batch-looked-once', 'KILL', 0 ], [ 'batch-fired', 'KILL', 0 ], [ 'batch-fired', 'TERM', 0 ], [ 'batches-committed', 'KILL', 1 ], [ 'batches-committed', 'TERM', 1 ])
+# Each entry: the stop point and the signal.
+for my $death ([ 'batch-looked-once', 'KILL' ], [ 'batch-fired', 'KILL' ], [ 'batch-fired', 'TERM' ])
 {
-	my ($point, $signal, $there) = @$death;
+	my ($point, $signal) = @$death;
 	settle();
 	my $batch = full_batch(2);
 	sql(q{SELECT pgq_fail(job_id, lease, 'broken', retry => false) FROM pgq_claim('q')});
@@ -55,15 +55,17 @@ for my $death ([ 'batch-looked-once', 'KILL', 0 ], [ 'batch-fired', 'KILL', 0 ],
 	my $scheduler = wait_for_scheduler($node, 'postgres', $before);
 	ack_all();
 	close_batch($batch);
-	# It may stop there before, for example at another batch.
+	# It may stop there before, for example at another batch. When the gate is opened, the scheduler goes on, and the gate is closed behind
+	# it before it can come again. A look at a closed batch has the tag of the batch.
+	my $look = "EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 20546 AND mode = 'ExclusiveLock' AND granted AND pid = $scheduler)";
 	wait_for($node, $stopped);
-	if ($there && events($batch) ne 'failure finish')
+	while (sql("SELECT $look") ne 't')
 	{
-		ask($gate, 'SELECT pg_advisory_unlock(7366513, 0), pg_sleep(0), pg_advisory_lock(7366513, 0)') while events($batch) ne 'failure finish';
+		ask($gate, 'SELECT pg_advisory_unlock(7366513, 0), pg_advisory_lock(7366513, 0)');
 		wait_for($node, $stopped);
 	}
 	sql('ALTER DATABASE postgres RESET pgq_ext.stop_point');
-	is(events($batch), $there ? 'failure finish' : 'failure', "the scheduler stops at $point");
+	is(events($batch), 'failure', "the scheduler stops at $point");
 	kill $signal => $scheduler;
 	wait_until_down($scheduler);
 	wait_until_up($node);
@@ -123,7 +125,7 @@ for my $death ([ 'batch-looked-once', 'KILL', 0 ], [ 'batch-fired', 'KILL', 0 ],
 	settle();
 	restart();
 	sql(q{SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('q', 200)});
-	my $living = sql("SELECT count(*) FROM (SELECT headers->>'batch' FROM pgq_ext.job WHERE headers ? 'batch' INTERSECT SELECT batch_id::text FROM pgq_ext.job WHERE batch_id IS NOT NULL) both");
+	my $living = sql("SELECT count(*) FROM (SELECT headers->>'batch' FROM pgq_ext.job WHERE headers ? 'batch' INTERSECT SELECT batch_id::text FROM pgq_ext.job WHERE batch_id IS NOT NULL) AS early");
 	is($living, '0', 'many batches: no batch with a member has a callback');
 	ack_all();
 	wait_for($node, "count(*) = 0 $wrong 'finish success'");

@@ -70,7 +70,12 @@ Batched::refused(const TxRef &tx, Key key, bool in_hand)
 	const Batch &batch = batches.at(member.batch);
 	member.undone = true;
 	refusals++;
-	if (in_hand)
+	/* A member that was dead may have been brought back after the finish. */
+	if (in_hand && std::none_of(batch.members.begin(), batch.members.end(), [&](Key other) {
+			const std::vector<End> &ends = members.at(other).ends;
+			return std::any_of(ends.begin(), ends.end(),
+							   [](const End &end) { return end.how == MemberEnd::kDeath; });
+		}))
 		breach("a member in work could not add a member", member.batch);
 	if (std::none_of(batch.closers.begin(), batch.closers.end(),
 					 [&](const TxRef &closer) { return closer == tx || may_commit(closer); }))

@@ -208,8 +208,7 @@ static const std::vector<std::string> kStopPoints = {"",
 													 "rotation-cut",
 													 "rotation-truncated",
 													 "batch-looked-once",
-													 "batch-fired",
-													 "batches-committed"};
+													 "batch-fired"};
 
 /*
  * Write the settings of a server. The bounds of shared memory are usually tiny, and differ at every

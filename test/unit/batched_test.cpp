@@ -334,6 +334,14 @@ TEST_F(BatchedTest, AMemberInWorkIsRefused)
 	expect("a member in work could not add a member");
 }
 
+TEST_F(BatchedTest, AMemberThatWasDeadIsRefused)
+{
+	close();
+	end(member, MemberEnd::kDeath);
+	batched.refused(begin(), batched.adding(begin(), batch), true);
+	expect_nothing();
+}
+
 TEST_F(BatchedTest, SomethingComesLongAfterTheEnd)
 {
 	end(member, MemberEnd::kAck);
