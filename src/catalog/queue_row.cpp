@@ -405,7 +405,7 @@ Attached
 attach_all_queues(const Tables &t)
 {
 	Attached attached;
-	/* If slots differ, compare again under the ShareLock, and correct them: then no row has an uncommitted change. */
+	/* Correct slots only under ShareLock, which is not free while an open transaction has changed a row. */
 	if (compare_with_rows(t, false, &attached) && ConditionalLockRelationOid(t.queue, ShareLock))
 		compare_with_rows(t, true, &attached);
 	return attached;

@@ -98,7 +98,7 @@ report_versions(int level)
 	const char *database = get_database_name(MyDatabaseId);
 	bool newer = installed != nullptr && is_newer(installed, PGQ_VERSION);
 	ereport(level, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("library and SQL versions differ"),
+					errmsg("library and SQL objects of pgq_ext have different versions"),
 					errdetail("The library pgq_ext is %s, the extension in database \"%s\" is %s.",
 							  PGQ_VERSION, database, installed ? installed : "gone"),
 					newer ? errhint("Install pgq_ext %s and restart the server.", installed)

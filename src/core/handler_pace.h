@@ -21,7 +21,7 @@ struct CallResult
 {
 	bool failed;
 	int sqlstate;	   /* of the error, if the call has failed */
-	int64_t job_id;	   /* the job of a single call; 0: several jobs */
+	int64_t job_id;	   /* the job, if the call has only one; 0: the call has several jobs */
 	const char *error; /* message, if the call has failed */
 };
 

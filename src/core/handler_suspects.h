@@ -21,7 +21,7 @@ struct HandlerCall
 {
 	uint32_t database; /* OID */
 	int32_t queue_id;
-	int64_t job_id; /* the job of a single call; 0: several jobs */
+	int64_t job_id; /* the job, if the call has only one; 0: the call has several jobs */
 
 	bool operator==(const HandlerCall &) const = default;
 };

@@ -87,8 +87,8 @@ struct GroupCopy
 {
 	int64 id;
 	/*
-	 * When the rate limit lets one more job of the group start (monotonic); INT64_MAX: now, or when
-	 * a claim in progress has ended.
+	 * When the rate limit lets one more job of the group start (monotonic). INT64_MAX: a job may
+	 * start now, or as soon as a claim in progress has ended, so no time is known.
 	 */
 	int64 next_start;
 };

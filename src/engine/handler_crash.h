@@ -39,15 +39,17 @@ bool recall_crashes(CrashSuspect (&suspects)[kCrashSuspects]);
 
 /*
  * For the postmaster, when all processes have ended: first begin_end_notes(), then suspect_call() for
- * each suspect, then finish_end_notes(). weak, soon: see HandlerSuspects.
+ * each suspect, then finish_end_notes(). weak: the suspicion is weak. soon: the call had begun soon
+ * after the start of the server (HandlerSuspects::kSoon).
  */
 void begin_end_notes();
 void suspect_call(const HandlerCall &call, bool weak, bool soon);
 void finish_end_notes();
 
 /*
- * For a worker: note in the file that its slot begins or ends a call. soon: soon after the start of
- * the server; durable: write the note to disk. Cannot fail.
+ * For a worker: note in the file that a call begins or ends in its slot. soon: the call begins soon
+ * after the start of the server. durable: wait until the note is on disk. If the file cannot be
+ * written, the note is lost, and no error is raised.
  */
 void note_call_begin(int slot, const HandlerCall &call, bool soon, bool durable);
 void note_call_end(int slot);

@@ -118,14 +118,15 @@ look_at_segment(const QueueRef &ref, Relation rel, const Segment &segment, int64
 
 namespace {
 
+/* The oldest ready job as far as memory knows it. */
 struct KnownReady
 {
-	bool any; /* the window has a ready job */
-	Hint hint;
-	int64 below; /* the lowest priority that the window covers */
-	bool known;	 /* memory also knows the oldest job of the lower priorities */
-	bool any_beyond;
-	Hint beyond;
+	bool any;	 /* the window has a ready job */
+	Hint hint;	 /* the oldest job in the window, if `any` */
+	int64 below; /* `hint` is the oldest job of the priorities from this one up; kAll: of none */
+	bool known;	 /* memory also knows the oldest ready job of the priorities below `below` */
+	bool any_beyond; /* these priorities have a ready job */
+	Hint beyond;	 /* the oldest job of these priorities, if `any_beyond` */
 };
 
 } // namespace

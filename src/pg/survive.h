@@ -1,4 +1,4 @@
-/* Runs code whose error does not end the transaction. */
+/* Run code in such a way that its error does not end the transaction. */
 #pragma once
 
 #include "pg/pg.h"

@@ -21,8 +21,9 @@ public:
 	void init(MemoryContext memory) { memory_ = memory; }
 
 	/*
-	 * Return whether the list must be read again: a handler, a function, a role or a right may have
-	 * changed. The process learns of such changes when it begins a transaction.
+	 * Return whether the list must be read again, because a handler, a function, a role or a right
+	 * may have changed. Messages about changes of functions, roles and rights reach this process
+	 * when it begins a transaction, and not earlier.
 	 */
 	bool is_outdated(const Database *database) const;
 

@@ -32,7 +32,7 @@ sub update_to
 sub differ_ok
 {
 	my ($what, $error) = @_;
-	like($error, qr/library and SQL versions differ\n.*is \Q$version\E, .* is (99|100)\..*\n.*HINT:  Install pgq_ext \1 and restart the server\./s,
+	like($error, qr/library and SQL objects of pgq_ext have different versions\n.*is \Q$version\E, .* is (99|100)\..*\n.*HINT:  Install pgq_ext \1 and restart the server\./s,
 		$what);
 	return;
 }
@@ -78,12 +78,12 @@ for my $call (
 
 wait_for($node, "count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND pid <> $scheduler");
 $scheduler = scheduler_pid($node);
-my $told = qr/LOG:  library and SQL versions differ\n.*DETAIL:  .*"postgres" is 99.*\n.*HINT/;
+my $told = qr/LOG:  library and SQL objects of pgq_ext have different versions\n.*DETAIL:  .*"postgres" is 99.*\n.*HINT/;
 $node->wait_for_log($told, $log);
 my $since = sql('SELECT clock_timestamp()');
 wait_for($node, "clock_timestamp() > '$since'::timestamptz + '4 s'");
 my $said = slurp_file($node->logfile, $log);
-is(scalar(() = $said =~ /LOG:  library and SQL versions differ/g), 1, 'the log says it once');
+is(scalar(() = $said =~ /LOG:  library and SQL objects of pgq_ext have different versions/g), 1, 'the log says it once');
 unlike($said, qr/exited with exit code/, '... and no worker dies of it');
 is(scheduler_pid($node), $scheduler, '... the scheduler is there');
 is(sql("SELECT attempts FROM pgq_ext.job WHERE job_id = $lost"), '0', '... and does nothing: an expired lease is not counted');

@@ -501,7 +501,7 @@ subtest 'library' => sub
 	sql(q{ALTER EXTENSION pgq_ext UPDATE TO '98'});
 	is_health('library', 'fail', qr/^library \Q$version\E, SQL objects 98$/, 'versions that differ');
 	is(sql('SELECT count(*) FROM pgq_ext.health'), scalar @checks, '... and every check answers');
-	is_health('duties', 'fail', qr/^library and SQL versions differ \(55000\)$/, '... this one, too');
+	is_health('duties', 'fail', qr/^library and SQL objects of pgq_ext have different versions \(55000\)$/, '... this one, too');
 	is_health('snapshots', 'ok', qr/./, '... some as before');
 	sql("ALTER EXTENSION pgq_ext UPDATE TO '$version'");
 	unlink @files;

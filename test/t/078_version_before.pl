@@ -26,7 +26,7 @@ my $log = -s $node->logfile;
 create_queue($node, 'q', q{max_attempts => 3, lease_time => '1 hour', log_attempts => 'all', keep_finished => '1 day', concurrency => 100, fair => true}, 'before');
 create_queue($node, 'closed', '', 'before');
 create_queue($node, 'lost', q{lease_time => '1 s'}, 'before');
-$node->wait_for_log(qr/WARNING:  library and SQL versions differ\n.*DETAIL:  The library pgq_ext is \Q$version\E, .*"before" is \Q$before\E\..*\n.*HINT:  Run ALTER EXTENSION pgq_ext UPDATE/, $log);
+$node->wait_for_log(qr/WARNING:  library and SQL objects of pgq_ext have different versions\n.*DETAIL:  The library pgq_ext is \Q$version\E, .*"before" is \Q$before\E\..*\n.*HINT:  Run ALTER EXTENSION pgq_ext UPDATE/, $log);
 my $library = q{SELECT status, detail, hint IS NOT NULL FROM pgq_ext.health WHERE "check" = 'library'};
 is(sql($library), "warn|library $version, SQL objects $before|t", 'health names both versions, and what to do');
 is(sql(q{SELECT string_agg("check", ' ') FROM pgq_ext.health WHERE status = 'fail'}), '', '... and finds nothing else');
@@ -56,7 +56,7 @@ is(sql(q{SELECT attempt, last_error FROM pgq_claim('lost', wait => '60 s', lease
 # As after the installation of a new library.
 $log = -s $node->logfile;
 $node->restart;
-$node->wait_for_log(qr/WARNING:  library and SQL versions differ/, $log);
+$node->wait_for_log(qr/WARNING:  library and SQL objects of pgq_ext have different versions/, $log);
 is(sql('SELECT pgq_ack(' . join(', ', @{ shift @held }) . ')'), '', 'after a restart leases are good');
 
 # ---- the update, while everybody works ----
@@ -110,7 +110,7 @@ $log = -s $node->logfile;
 $node->restart;
 wait_for_scheduler($node, 'before');
 is(sql(q{SELECT string_agg("check", ' ') FROM pgq_ext.health WHERE status <> 'ok'}), '', 'after a restart health finds nothing');
-unlike(slurp_file($node->logfile, $log), qr/versions differ/, '... and the log says nothing');
+unlike(slurp_file($node->logfile, $log), qr/have different versions/, '... and the log says nothing');
 
 # ---- object by object ----
 

@@ -68,6 +68,8 @@ std::unique_ptr<Actor> make_coordinator(World &world, int number);
 std::unique_ptr<Actor> make_timekeeper(World &world);
 /* Make an actor that enqueues jobs for handlers, and changes the handlers. */
 std::unique_ptr<Actor> make_dispatcher(World &world, int number);
+/* Make an actor that makes batches, and works on members and callbacks. */
+std::unique_ptr<Actor> make_batcher(World &world, int number);
 
 /* Commit or roll back a prepared transaction. When this returns, the ledger knows the outcome. */
 void end_prepared(Session &session, const TxRef &tx, bool commit);

@@ -1,5 +1,6 @@
 #include "auditor.h"
 
+#include "batcher.h"
 #include "coordinator.h"
 #include "dispatcher.h"
 
@@ -53,6 +54,7 @@ Auditor::prepare()
 			{queue, max_attempts_in(queue)});
 	prepare_coordination(session);
 	prepare_handlers(session);
+	prepare_batches(session);
 }
 
 /*
@@ -432,11 +434,15 @@ Auditor::quiet_point(bool drain)
 		stop_handlers(session, random);
 		check_engine();
 		if (drain)
+		{
 			end_all_prepared();
+			prepare_batches(session);
+		}
 		hasten();
 		if (drain)
 		{
 			drain_handlers(session, random);
+			drain_batches(session, random);
 			do_all_jobs();
 			check_order();
 			for (const std::string &queue : {kTurnsQueue, kHeadsQueue, kFairQueue})
@@ -447,6 +453,7 @@ Auditor::quiet_point(bool drain)
 		world.timetable.audit();
 		compare();
 		audit_handlers(session, drain);
+		audit_batches(session, drain);
 		check_engine();
 		forget();
 		start_handlers(session);

@@ -200,10 +200,15 @@ Cluster::kill_all(int number)
 
 /*
  * The stop points at which a Holder keeps the scheduler: usually in the middle of a move, or before
- * or after a TRUNCATE.
+ * or after a TRUNCATE, or while it looks at a batch.
  */
-static const std::vector<std::string> kStopPoints = {"", "rotation-verified", "rotation-verified",
-													 "rotation-cut", "rotation-truncated"};
+static const std::vector<std::string> kStopPoints = {"",
+													 "rotation-verified",
+													 "rotation-verified",
+													 "rotation-cut",
+													 "rotation-truncated",
+													 "batch-looked-once",
+													 "batch-fired"};
 
 /*
  * Write the settings of a server. The bounds of shared memory are usually tiny, and differ at every
@@ -221,7 +226,9 @@ Cluster::write_settings(int number, int workers)
 		<< "pgq_ext.timer_size = " << random.between(1, most) << "\n"
 		<< "pgq_ext.max_leases = " << (shortage || random.chance(30) ? 16 : random.between(17, 200))
 		<< "\n"
-		<< "pgq_ext.max_queues = 24\n"
+		<< "pgq_ext.max_queues = 28\n"
+		<< "pgq_ext.max_watched_batches = "
+		<< (shortage || random.chance(40) ? 1 : random.between(2, 20)) << "\n"
 		<< "pgq_ext.max_locks = " << random.between(100, 300) << "\n"
 		<< "pgq_ext.max_rates = " << random.between(2, 4) << "\n"
 		<< "pgq_ext.max_handler_workers = " << (shortage ? 1 : random.between(1, 4)) << "\n"

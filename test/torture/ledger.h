@@ -160,6 +160,7 @@ public:
 	Time longest_move = kSecond;
 
 private:
+	friend class Batched;
 	friend class Coordination;
 	friend class Handled;
 	friend class Timetable;

@@ -30,6 +30,7 @@ static constexpr int kConsumers = 6;
 static constexpr int kHolders = 2;
 static constexpr int kCoordinators = 5;
 static constexpr int kDispatchers = 2;
+static constexpr int kBatchers = 3;
 
 static Options
 read_options(int argc, char **argv)
@@ -84,6 +85,8 @@ make_actors(World &world)
 	actors.push_back(make_timekeeper(world));
 	for (int i = 1; i <= kDispatchers; i++)
 		actors.push_back(make_dispatcher(world, i));
+	for (int i = 1; i <= kBatchers; i++)
+		actors.push_back(make_batcher(world, i));
 	return actors;
 }
 
@@ -133,6 +136,17 @@ see_handlers(World &world)
 	if (world.handlers && world.cluster.has_scheduler() &&
 		(seen.done == 0 || seen.follow_ups == 0 || seen.done == seen.done_by_array))
 		world.ledger.violation("no job was done by a handler, or none of one of its kinds");
+}
+
+/* Check that batches have finished. At the last quiet point all of them do. */
+static void
+see_batches(World &world)
+{
+	const Batched &seen = world.batched;
+	bool succeeded = seen.callbacks[static_cast<int>(BatchEvent::kSuccess)] > 0;
+	bool finished = seen.callbacks[static_cast<int>(BatchEvent::kFinish)] > 0;
+	if (world.batches && world.cluster.has_scheduler() && !(succeeded && finished))
+		world.ledger.violation("no batch has finished, or none with success");
 }
 
 /*
@@ -185,6 +199,7 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 	{
 		see_coordination(world);
 		see_handlers(world);
+		see_batches(world);
 	}
 }
 

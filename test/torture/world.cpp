@@ -146,6 +146,11 @@ Counters::print(World &world)
 			  << world.handled.done_by_array << ", follow-up jobs " << world.handled.follow_ups
 			  << ", cancelled " << world.handled.cancels << ", calls cancelled "
 			  << world.handled.cancels_in_work << ", dead after crashes " << world.handled.crashed
+			  << "\nbatches " << world.batched.done << ", members " << world.batched.members_done
+			  << ", callbacks " << world.batched.callbacks[0] << " success, "
+			  << world.batched.callbacks[1] << " failure, " << world.batched.callbacks[2]
+			  << " finish; refused " << world.batched.refusals << ", added in hand "
+			  << world.batched.added_in_hand << ", cancelled " << world.batched.cancels
 			  << "\nkills:";
 	for (const auto &[kind, n] : kinds)
 		std::cout << " " << kind << " " << n << ";";

@@ -1,6 +1,7 @@
 /* Data that all actors share. */
 #pragma once
 
+#include "batched.h"
 #include "cluster.h"
 #include "coordination.h"
 #include "handled.h"
@@ -137,6 +138,7 @@ struct World
 	Coordination coordination{ledger};
 	Timetable timetable{ledger};
 	Handled handled{ledger};
+	Batched batched{ledger};
 	Gate gate;
 	Counters counters;
 	Cluster cluster;
@@ -170,6 +172,8 @@ struct World
 	std::atomic<bool> crowd = true;
 	/* The queues with handlers exist: the SQL objects are of a version that has handlers. */
 	std::atomic<bool> handlers = false;
+	/* The queues for batches exist. */
+	std::atomic<bool> batches = false;
 	World(std::string dir, std::string settings, uint64_t seed)
 		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
 	{}

@@ -3,7 +3,10 @@
 namespace pgq {
 
 namespace {
-/* The place of a process in a line. Protected by the locks lock. */
+/*
+ * The place of a process in the line of a named lock. Protected by the LWLock for all named locks
+ * and their lines ("locks lock" in engine/shared.h).
+ */
 struct LockWaiter
 {
 	LockKey key;
@@ -25,7 +28,10 @@ static_assert(std::is_trivially_copyable_v<LockWaiter> && std::is_standard_layou
 
 inline constexpr int kLines = 256;
 
-/* The lines of all locks. Protected by the locks lock. */
+/*
+ * The lines of all named locks. Locks whose hashes are equal modulo kLines share a line. Protected
+ * by the locks lock.
+ */
 struct LockLines
 {
 	int first[kLines];
@@ -34,7 +40,10 @@ struct LockLines
 	LockWaiter waiters[FLEXIBLE_ARRAY_MEMBER]; /* indexed by procno */
 };
 
-/* Time (microseconds) within which a woken process looks at the lock, unless it is stopped. */
+/*
+ * Time (microseconds) that a woken process has to look at the lock. After it the process counts as
+ * stopped, and the line goes on without it.
+ */
 static constexpr int64 kComesSoon = USECS_PER_SEC;
 
 int64
