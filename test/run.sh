@@ -288,7 +288,9 @@ tap_result()
 		/^Files=/ { sub(",", "", $2); split($2, tests, "=") }
 		/^Result: PASS|^Result: NOTESTS/ { good = 1 }
 		/\(Wstat: .* Tests: / { n = $NF + 0; not_ok += n; broken += n == 0 }
+		/^Bailout called|^FAILED--Further testing stopped/ { stopped = 1 }
 		END {
+			if (stopped) good = 0
 			if (good) not_ok = broken = 0
 			else if (not_ok + broken == 0) broken = 1
 			print tests[2] - not_ok, not_ok + broken
