@@ -209,25 +209,25 @@ CREATE ROLE regress_pgq_eve;
 CREATE ROLE regress_pgq_mate;
 GRANT EXECUTE ON FUNCTION pgq_create_batch, pgq_close_batch, pgq_cancel_batch, pgq_enqueue_many TO regress_pgq_eve, regress_pgq_mate;
 SET ROLE regress_pgq_mate;
-SELECT pgq_create_batch() AS mates
+SELECT pgq_create_batch() AS siblings
 \gset
 RESET ROLE;
 SELECT format('%s', :other) = :'other' AS ok;
 SET ROLE regress_pgq_eve;
-SELECT set_config('batch.mates', :'mates', false) IS NOT NULL AS ok;
+SELECT set_config('batch.siblings', :'siblings', false) IS NOT NULL AS ok;
 DO $$ BEGIN
-    PERFORM pgq_cancel_batch(current_setting('batch.mates')::bigint);
+    PERFORM pgq_cancel_batch(current_setting('batch.siblings')::bigint);
 EXCEPTION WHEN undefined_object THEN RAISE NOTICE '%', regexp_replace(SQLERRM, '\d+', 'N'); END $$;
 DO $$ BEGIN
-    PERFORM pgq_close_batch(current_setting('batch.mates')::bigint);
+    PERFORM pgq_close_batch(current_setting('batch.siblings')::bigint);
 EXCEPTION WHEN undefined_object THEN RAISE NOTICE '%', regexp_replace(SQLERRM, '\d+', 'N'); END $$;
 DO $$ BEGIN
-    PERFORM pgq_enqueue_many('batch_q', jsonb_build_array(jsonb_build_object('payload', 1, 'batch', current_setting('batch.mates')::bigint)));
+    PERFORM pgq_enqueue_many('batch_q', jsonb_build_array(jsonb_build_object('payload', 1, 'batch', current_setting('batch.siblings')::bigint)));
 EXCEPTION WHEN undefined_object THEN RAISE NOTICE '%', regexp_replace(SQLERRM, '\d+', 'N'); END $$;
 RESET ROLE;
 GRANT regress_pgq_mate TO regress_pgq_eve;
 SET ROLE regress_pgq_eve;
-SELECT pgq_close_batch(:mates);
+SELECT pgq_close_batch(:siblings);
 SELECT * FROM pgq_ext.job_batch;
 RESET ROLE;
 
