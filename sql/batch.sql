@@ -199,40 +199,40 @@ COMMIT;
 SELECT payload, pg_temp.add() FROM pgq_claim('batch_w');
 SELECT sum(n), (SELECT count(*) FROM pgq_ext.job WHERE batch_id = :closed) AS live, (SELECT count(*) FROM pgq_ext.dead_job WHERE batch_id = :closed) AS dead
 FROM pgq_ext.batch_note WHERE batch_id = :closed AND what = 1;
--- Nobody adds to a finished batch.
+-- No transaction can add to a finished batch.
 UPDATE pgq_ext.job_batch SET finished_at = now() WHERE batch_id = :closed;
 SELECT pg_temp.add() AS finished FROM pgq_claim('batch_w');
 UPDATE pgq_ext.job_batch SET finished_at = NULL WHERE batch_id = :closed;
 
 -- ---- rights ----
 CREATE ROLE regress_pgq_eve;
-CREATE ROLE regress_pgq_mate;
-GRANT EXECUTE ON FUNCTION pgq_create_batch, pgq_close_batch, pgq_cancel_batch, pgq_enqueue_many TO regress_pgq_eve, regress_pgq_mate;
-SET ROLE regress_pgq_mate;
-SELECT pgq_create_batch() AS mates
+CREATE ROLE regress_pgq_batch_creator;
+GRANT EXECUTE ON FUNCTION pgq_create_batch, pgq_close_batch, pgq_cancel_batch, pgq_enqueue_many TO regress_pgq_eve, regress_pgq_batch_creator;
+SET ROLE regress_pgq_batch_creator;
+SELECT pgq_create_batch() AS their_batch
 \gset
 RESET ROLE;
 SELECT format('%s', :other) = :'other' AS ok;
 SET ROLE regress_pgq_eve;
-SELECT set_config('batch.mates', :'mates', false) IS NOT NULL AS ok;
+SELECT set_config('batch.their_batch', :'their_batch', false) IS NOT NULL AS ok;
 DO $$ BEGIN
-    PERFORM pgq_cancel_batch(current_setting('batch.mates')::bigint);
+    PERFORM pgq_cancel_batch(current_setting('batch.their_batch')::bigint);
 EXCEPTION WHEN undefined_object THEN RAISE NOTICE '%', regexp_replace(SQLERRM, '\d+', 'N'); END $$;
 DO $$ BEGIN
-    PERFORM pgq_close_batch(current_setting('batch.mates')::bigint);
+    PERFORM pgq_close_batch(current_setting('batch.their_batch')::bigint);
 EXCEPTION WHEN undefined_object THEN RAISE NOTICE '%', regexp_replace(SQLERRM, '\d+', 'N'); END $$;
 DO $$ BEGIN
-    PERFORM pgq_enqueue_many('batch_q', jsonb_build_array(jsonb_build_object('payload', 1, 'batch', current_setting('batch.mates')::bigint)));
+    PERFORM pgq_enqueue_many('batch_q', jsonb_build_array(jsonb_build_object('payload', 1, 'batch', current_setting('batch.their_batch')::bigint)));
 EXCEPTION WHEN undefined_object THEN RAISE NOTICE '%', regexp_replace(SQLERRM, '\d+', 'N'); END $$;
 RESET ROLE;
-GRANT regress_pgq_mate TO regress_pgq_eve;
+GRANT regress_pgq_batch_creator TO regress_pgq_eve;
 SET ROLE regress_pgq_eve;
-SELECT pgq_close_batch(:mates);
+SELECT pgq_close_batch(:their_batch);
 SELECT * FROM pgq_ext.job_batch;
 RESET ROLE;
 
 -- A worker may add to the batch of its job, without being a member of the role that has created the batch.
-REVOKE regress_pgq_mate FROM regress_pgq_eve;
+REVOKE regress_pgq_batch_creator FROM regress_pgq_eve;
 GRANT EXECUTE ON FUNCTION pgq_enqueue, pgq_claim, pgq_ack TO regress_pgq_eve;
 SELECT pgq_grant('batch_w', 'regress_pgq_eve', '{enqueue,claim}');
 SET ROLE regress_pgq_eve;
@@ -251,5 +251,5 @@ SELECT pgq_drop_queue('batch_q', force => true), pgq_drop_queue('batch_w', force
 UPDATE pgq_ext.job_batch SET pending = false;
 DELETE FROM pgq_ext.job_batch;
 DELETE FROM pgq_ext.batch_note;
-DROP OWNED BY regress_pgq_eve, regress_pgq_mate;
-DROP ROLE regress_pgq_eve, regress_pgq_mate;
+DROP OWNED BY regress_pgq_eve, regress_pgq_batch_creator;
+DROP ROLE regress_pgq_eve, regress_pgq_batch_creator;

@@ -66,7 +66,7 @@ SELECT in_plan('SELECT state, created_at FROM pgq_ext.batch', :call) AS none, in
 
 -- ---- readers ----
 CREATE ROLE regress_pgq_maker;
-CREATE ROLE regress_pgq_mate IN ROLE regress_pgq_maker;
+CREATE ROLE regress_pgq_colleague IN ROLE regress_pgq_maker;
 CREATE ROLE regress_pgq_other;
 CREATE ROLE regress_pgq_watcher IN ROLE pg_monitor;
 GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_maker, regress_pgq_other;
@@ -84,7 +84,7 @@ SELECT * FROM seen();
 SET ROLE regress_pgq_maker;
 SELECT * FROM seen();
 SELECT pgq_ext.members_of(:batch) AS of_another, (pgq_ext.members_of(:theirs)).live AS own, pgq_ext.members_of(1) AS none;
-SET ROLE regress_pgq_mate;
+SET ROLE regress_pgq_colleague;
 SELECT * FROM seen();
 SET ROLE regress_pgq_watcher;
 SELECT * FROM seen();
@@ -150,5 +150,5 @@ UPDATE pgq_ext.job_batch SET pending = false;
 DELETE FROM pgq_ext.job_batch;
 DELETE FROM pgq_ext.batch_note;
 DROP FUNCTION in_plan, seen, leak;
-DROP OWNED BY regress_pgq_maker, regress_pgq_mate, regress_pgq_other, regress_pgq_watcher;
-DROP ROLE regress_pgq_mate, regress_pgq_maker, regress_pgq_other, regress_pgq_watcher;
+DROP OWNED BY regress_pgq_maker, regress_pgq_colleague, regress_pgq_other, regress_pgq_watcher;
+DROP ROLE regress_pgq_colleague, regress_pgq_maker, regress_pgq_other, regress_pgq_watcher;

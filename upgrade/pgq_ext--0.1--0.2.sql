@@ -381,7 +381,7 @@ COMMENT ON TYPE pgq_ext.member_counts IS 'Internal: numbers of members of a batc
 CREATE FUNCTION pgq_ext.members_of(batch bigint) RETURNS pgq_ext.member_counts
 LANGUAGE c STABLE PARALLEL UNSAFE COST 1000 AS 'MODULE_PATHNAME', 'pgq_members_of';
 REVOKE ALL ON FUNCTION pgq_ext.members_of FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.members_of IS 'Internal: counts the members of that batch, by the index over the members. NULL: there is no such batch for the caller.';
+COMMENT ON FUNCTION pgq_ext.members_of IS 'Internal: counts the members of that batch, by the index of members. NULL: there is no such batch, or the caller may not see it.';
 
 CREATE VIEW pgq_ext.dead_letter WITH (security_barrier) AS
 SELECT q.queue, d.job_id, d.died_at, d.reason, d.attempts, COALESCE(d.max_attempts, q.max_attempts) AS max_attempts, d.group_key,
@@ -534,7 +534,7 @@ DECLARE
     segment regclass;
     added boolean := false;
 BEGIN
-    -- In the order in which all code locks these tables. From here on nobody enqueues or ends a job until this transaction ends.
+    -- In the order in which all code locks these tables. From here on no other session enqueues or ends a job until this transaction ends.
     LOCK TABLE pgq_ext.job, pgq_ext.dead_job, pgq_ext.finished_job IN ACCESS EXCLUSIVE MODE;
     FOREACH ring IN ARRAY ARRAY['pgq_ext.job', 'pgq_ext.dead_job', 'pgq_ext.finished_job']::regclass[]
     LOOP
@@ -560,7 +560,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.add_batch_columns() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.add_batch_columns() IS
-'Prepare a database for batches that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs alone, so it waits for all transactions that have used them, prepared ones too, and all later calls wait for it; it reads every job once. Set lock_timeout. True: something was added. May be called again. Error: 55000 a table has a dropped column.';
+'Prepare a database for batches that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs in ACCESS EXCLUSIVE mode: so it waits for all open and prepared transactions that have used these tables, and later calls wait for it. Reads every job once. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 a table has a dropped column.';
 
 CREATE SEQUENCE pgq_ext.batch_id_seq AS bigint MAXVALUE 137438953471;
 
@@ -575,7 +575,7 @@ CREATE TABLE pgq_ext.job_batch (
     cancelled_at timestamptz,
     -- A callback can still come.
     pending      boolean NOT NULL DEFAULT true,
-    -- The batch has come by another door than pgq_create_batch, for example from a dump.
+    -- The row was not written by pgq_create_batch, but for example by a restore, and the scheduler has not looked at the batch.
     restored     boolean NOT NULL DEFAULT true,
     -- The role with whose rights the callbacks are enqueued. In a dump only maker_name identifies the role.
     maker        oid,
@@ -595,13 +595,13 @@ CREATE INDEX job_batch_due ON pgq_ext.job_batch (due_at) WHERE pending AND due_a
 CREATE INDEX job_batch_settled ON pgq_ext.job_batch (finished_at) WHERE NOT pending;
 REVOKE ALL ON TABLE pgq_ext.job_batch FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_batch IS
-'Batches, one row for each: made by pgq_create_batch. The scheduler notes here which callbacks it has enqueued.';
+'Batches, one row for each, created by pgq_create_batch. The scheduler marks here which callbacks it has enqueued.';
 
 CREATE FUNCTION pgq_ext.job_batch_changed() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_batch_changed';
 REVOKE ALL ON FUNCTION pgq_ext.job_batch_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_batch_changed() IS
-'Internal: finds the role with whose rights the callbacks of a batch are enqueued, and tells the scheduler of batches that were written by SQL.';
+'Internal: finds the role with whose rights the callbacks of a batch are enqueued, and tells the scheduler of batches that SQL has written.';
 
 CREATE TRIGGER job_batch_changed BEFORE INSERT OR UPDATE ON pgq_ext.job_batch
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_batch_changed();
@@ -611,7 +611,7 @@ CREATE FUNCTION pgq_ext.job_batch_kept() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_batch_kept';
 REVOKE ALL ON FUNCTION pgq_ext.job_batch_kept() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_batch_kept() IS
-'Internal: keeps a batch from being deleted by SQL while it has members or can still get a callback.';
+'Internal: refuses to delete a batch by SQL while the batch has jobs or dead letters, or can still get a callback.';
 
 CREATE TRIGGER job_batch_kept BEFORE DELETE ON pgq_ext.job_batch
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_batch_kept();
@@ -628,7 +628,7 @@ CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id, what);
 ALTER TABLE pgq_ext.batch_note REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.batch_note FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.batch_note IS
-'What has happened to members of batches: n members were added (what is 1), or have ended in another way than by an acknowledgement. Rows are only inserted; see src/rows/batch_row.h.';
+'What has happened to members of batches: n members were added (what is 1), or have ended in another way than by an acknowledgement. Rows are never updated; see src/rows/batch_row.h.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.batch_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_batch', '');
@@ -639,19 +639,19 @@ CREATE FUNCTION pgq_create_batch(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_batch';
 REVOKE ALL ON FUNCTION pgq_create_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_batch IS
-'Create a batch, and return its id: jobs become its members by the argument batch of pgq_enqueue. Each callback is an object as in pgq_enqueue_many, with the key queue, and without unique keys. The scheduler enqueues on_failure when the first member is dead; on_finish when the batch is closed and all members have ended; on_success when in addition all were acknowledged. Each comes once, with the headers batch and event. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
+'Create a batch, and return its id: jobs become its members by the argument batch of pgq_enqueue. Each callback is an object as in pgq_enqueue_many, with the key queue, and without a batch or a unique key. The scheduler enqueues on_failure when the first member has become a dead letter; on_finish when the batch is closed and all members have ended; on_success when the batch is closed and all members were acknowledged. Each is enqueued once, with the headers batch and event. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
 
 CREATE FUNCTION pgq_close_batch(batch bigint) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_close_batch';
 REVOKE ALL ON FUNCTION pgq_close_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_close_batch IS
-'Close a batch: from then on only a transaction that has the lease of one of its jobs in hand (pgq_assert_lease) can add jobs. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+'Close a batch: from the commit on only a transaction that has the lease of a member in hand (pgq_assert_lease) can add jobs. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
 
 CREATE FUNCTION pgq_cancel_batch(batch bigint) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel_batch';
 REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_cancel_batch IS
-'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. on_finish is enqueued then; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. Then on_finish is enqueued; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL; 55000 a subscription replicates jobs into this database.';
 
 -- ---- handlers ----
 
@@ -843,7 +843,7 @@ SELECT s.batch_id AS batch, (s.members).added AS total,
        (s.members).deleted, s.failed_at, s.succeeded_at, s.cancelled_at, s.maker, s.due_at AS next_try_at, s.last_error
 FROM pgq_ext.batch_state s;
 COMMENT ON VIEW pgq_ext.batch IS
-'Batches that the reader may see: those of roles of which the reader is a member; all for the owner and members of pg_monitor. total: members that were added. waiting, leased, dead: members of which a row is left. acked: the others, without the members that have ended in another way: cancelled, expired, or deleted (purged, dropped with their queue, deleted by SQL, or deleted as a dead letter). state: open, closed, finished. failed_at, finished_at, succeeded_at: when the callback on_failure, on_finish, on_success was due. next_try_at, last_error: a callback could not be enqueued, and will be tried again. metadata: NULL for members of pg_monitor without another grant. Reading the numbers of a batch takes about as long as reading the rows of its members.';
+'Batches that the reader may see: those of roles of which the reader is a member; all for the owner and members of pg_monitor. total: members that were added. waiting, leased, dead: members of which a row is left. acked: members that were acknowledged. cancelled, expired, deleted: members that have ended in this way (deleted: purged, dropped with their queue, deleted by SQL, or deleted as a dead letter). state: open, closed, finished. failed_at, finished_at, succeeded_at: when the callback on_failure, on_finish, on_success was enqueued, or was due if the batch has none. last_error: why a callback could not be enqueued. next_try_at: when the scheduler tries again. metadata: NULL for members of pg_monitor without another grant. Reading the numbers of a batch takes about as long as reading the rows of its members.';
 
 -- ---- views ----
 
@@ -1021,7 +1021,7 @@ BEGIN
     -- OFFSET keeps the planner from reading the members of all batches at once.
     FROM late l WHERE NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.batch_id = l.batch_id OFFSET 0) ORDER BY l.batch_id;
     RETURN QUERY
-    SELECT 'warn', format('batches that came from a dump and are not looked at yet: %s%s', CASE WHEN count(*) = 1000 THEN 'at least ' END, count(*))
+    SELECT 'warn', format('batches of a dump that wait for their first look: %s%s', CASE WHEN count(*) = 1000 THEN 'at least ' END, count(*))
     FROM (SELECT FROM (SELECT b.restored FROM pgq_ext.job_batch b WHERE b.pending ORDER BY b.batch_id LIMIT 10000) o WHERE o.restored LIMIT 1000) r
     HAVING count(*) > 0;
 END $$;
@@ -1115,8 +1115,8 @@ BEGIN
         ('rates', 'no queue stands still after a start', 'After a crash the server does not know how many jobs have started, and counts as many as the limit allows. To start jobs at once, run SELECT pgq_alter_queue(..., rate_limit => 0), and set the limit again in another transaction. Do the same with group_rate_limit.'),
         ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties. If the rows are locked, pg_locks shows by which session.'),
         ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.'),
-        ('batches', 'none stands still', 'If a batch is open without members, add its members, or run SELECT pgq_close_batch(...). If a closed one does not finish, see the checks scheduler and duties. Batches from a dump are looked at when the restore has ended.'),
-        ('callbacks', 'all could be enqueued', 'SELECT batch, last_error, next_try_at FROM pgq_ext.batch WHERE last_error IS NOT NULL says why. Create the queue, make room in it, or grant the maker the right to enqueue: the scheduler tries again.'),
+        ('batches', 'no batch is stuck', 'If a batch is open and has no live members, add members, or run SELECT pgq_close_batch(...). If a closed batch does not finish, see the checks scheduler and duties. The scheduler looks at batches of a dump when the restore has ended.'),
+        ('callbacks', 'all callbacks could be enqueued', 'SELECT batch, last_error, next_try_at FROM pgq_ext.batch WHERE last_error IS NOT NULL says why. Create the queue, make room in it, or grant the maker the right to enqueue: the scheduler tries again.'),
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
         ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)
@@ -1298,7 +1298,7 @@ COMMENT ON FUNCTION pgq_ext.group_entries IS
 COMMENT ON FUNCTION pgq_ext.capacity_entries IS
 'Internal: the limits of shared memory.';
 COMMENT ON FUNCTION pgq_check IS
-'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue or of a batch that does not exist, notes of no batch. Reads every job. A hint without a row is no fault: a claim drops it.';
+'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters whose queue or batch does not exist, notes of batches that do not exist. Reads every job. A hint without a row is no fault: a claim drops it.';
 COMMENT ON VIEW pgq_ext.job_status IS
 'Every live job, its state (ready, scheduled, leased) and the reason why it waits, in words.';
 COMMENT ON VIEW pgq_ext.queue_latency IS

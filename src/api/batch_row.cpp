@@ -135,7 +135,7 @@ pgq_job_batch_changed(PG_FUNCTION_ARGS)
 	const TriggerData *data = trigger_data(fcinfo, "job_batch_changed");
 	HeapTuple row = row_of(data);
 	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
-		present_deed() == Deed::kBatch)
+		running_statement() == StatementKind::kBatch)
 		return PointerGetDatum(row);
 	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		row = as_restored(data, with_maker(data, row));

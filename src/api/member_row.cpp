@@ -35,24 +35,24 @@ is_moved(HeapTuple row)
 }
 
 /*
- * Return whether the statement applies changes of another server. The notes of its members come from
- * there, too: an acknowledgement on that server, which has left no note, arrives as a DELETE.
+ * Return whether the statement applies changes of another server. That server also sends the notes. A
+ * DELETE may be an acknowledgement there, which has left no note.
  */
 static bool
 is_replicated()
 {
-	return present_deed() == Deed::kNone &&
+	return running_statement() == StatementKind::kNone &&
 		   SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA;
 }
 
 /*
- * A row that comes is news at commit. It is also news at abort, as an enqueue is: the scheduler may
- * have seen the row, and wait for the end of the job.
+ * Tell memory of the batch at commit and at abort. At abort as after an enqueue: the scheduler may
+ * have seen the row, and may wait for the end of the job.
  */
 static void
-note_comer(int64 batch_id)
+note_inserted_member(int64 batch_id)
 {
-	if (shared == nullptr || present_deed() == Deed::kRecords)
+	if (shared == nullptr || running_statement() == StatementKind::kRecords)
 		return;
 	tell_batch_at_commit(batch_id, BatchNews::kChange, 0);
 	tell_batch_at_abort(batch_id);
@@ -61,13 +61,13 @@ note_comer(int64 batch_id)
 static Note
 note_of_deleted_job()
 {
-	switch (present_deed())
+	switch (running_statement())
 	{
-		case Deed::kPurge:
+		case StatementKind::kPurge:
 			return Note::kPurged;
-		case Deed::kDrop:
+		case StatementKind::kDrop:
 			return Note::kDropped;
-		case Deed::kCancel:
+		case StatementKind::kCancel:
 			return Note::kCancelled;
 		default:
 			return Note::kDeleted;
@@ -75,16 +75,16 @@ note_of_deleted_job()
 }
 
 static void
-note_goer(int64 batch_id, RingName ring)
+note_deleted_member(int64 batch_id, RingName ring)
 {
-	bool revived = ring == kDeadRing && present_deed() == Deed::kRevive;
+	bool revived = ring == kDeadRing && running_statement() == StatementKind::kRevive;
 	if (shared != nullptr)
 		tell_batch_at_commit(batch_id, BatchNews::kChange, 0);
 	if (!revived && !is_replicated())
 		gather_note(batch_id, ring == kJobRing ? note_of_deleted_job() : Note::kDeadLetterDeleted);
 }
 
-/* A TRUNCATE names no rows, so each batch that can still get a callback may have lost members. */
+/* A TRUNCATE does not say which rows are deleted, so each pending batch may have lost members. */
 static void
 note_truncation()
 {
@@ -107,9 +107,9 @@ note_member(const TriggerData *data, RingName ring)
 	if (batch_id == 0)
 		return;
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
-		note_comer(batch_id);
+		note_inserted_member(batch_id);
 	else if (!is_moved(row))
-		note_goer(batch_id, ring);
+		note_deleted_member(batch_id, ring);
 }
 
 void

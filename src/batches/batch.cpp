@@ -38,8 +38,8 @@ create_batch(const BatchSpec &spec)
 		if (spec.callbacks[i] != nullptr)
 			check_callback(spec.callbacks[i], static_cast<BatchEvent>(i));
 	/*
-	 * A failover may lose the last ids, which are then given out again. The random bits keep a
-	 * client that has noted a lost id from adding to a batch of somebody else.
+	 * A failover may lose the last ids, which are then given out again. Because of
+	 * the random bits, a client that still has a lost id cannot add to the batch of another client.
 	 */
 	uint16 random;
 	if (!pg_strong_random(&random, sizeof(random)))
@@ -55,7 +55,7 @@ create_batch(const BatchSpec &spec)
 		json_argument(spec.metadata)};
 	int64 batch_id = 0;
 	as_owner([&] {
-		with_deed(Deed::kBatch, [&] {
+		with_statement_kind(StatementKind::kBatch, [&] {
 			(void) spi_execute(
 				"INSERT INTO pgq_ext.job_batch (batch_id, restored, maker, maker_name, "
 				"on_success, on_failure, on_finish, metadata) "
@@ -75,7 +75,7 @@ close_batch(int64 batch_id)
 	(void) require_batch(batch_id);
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(batch_id), false}};
 	as_owner([&] {
-		with_deed(Deed::kBatch, [&] {
+		with_statement_kind(StatementKind::kBatch, [&] {
 			(void) spi_execute(
 				"UPDATE pgq_ext.job_batch SET closed_at = pg_catalog.clock_timestamp() "
 				"WHERE batch_id OPERATOR(pg_catalog.=) $1 AND closed_at IS NULL",

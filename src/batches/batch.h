@@ -1,4 +1,4 @@
-/* Making and closing batches. See README.md. */
+/* Creating and closing batches. See README.md. */
 #pragma once
 
 #include "core/batch_events.h"

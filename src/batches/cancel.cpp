@@ -11,8 +11,8 @@
 namespace pgq {
 
 /*
- * Delete the waiting members. A member that is being claimed may be deleted although a worker gets it: its
- * lease is then stale, as after pgq_cancel. The scheduler ends what is left.
+ * Delete the waiting members. If a member is being claimed, it may be deleted although a worker gets the
+ * lease, which is then stale, as after pgq_cancel. The scheduler ends the other members.
  */
 static int64
 end_waiting_members(int64 batch_id)
@@ -22,7 +22,7 @@ end_waiting_members(int64 batch_id)
 	require_is_leased();
 	as_owner([&] {
 		find_by_index();
-		with_deed(Deed::kCancel, [&] {
+		with_statement_kind(StatementKind::kCancel, [&] {
 			n = static_cast<int64>(
 				spi_execute("DELETE FROM pgq_ext.job WHERE batch_id OPERATOR(pg_catalog.=) $1 "
 							"AND NOT pgq_ext.is_leased(job_id)",
@@ -42,11 +42,11 @@ cancel_batch(int64 batch_id)
 	stop_point("batch-cancel-deleted");
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(batch_id), false}};
 	/*
-	 * The row comes last: a worker that has acked a member and then closes the batch would otherwise wait
-	 * for this transaction, and this transaction for the worker.
+	 * Lock the row of the batch last. Otherwise a worker that has acked a member and then closes the batch
+	 * would wait for this transaction, and this transaction for the worker.
 	 */
 	as_owner([&] {
-		with_deed(Deed::kBatch, [&] {
+		with_statement_kind(StatementKind::kBatch, [&] {
 			(void) spi_execute("UPDATE pgq_ext.job_batch SET "
 							   "closed_at = COALESCE(closed_at, pg_catalog.clock_timestamp()), "
 							   "cancelled_at = COALESCE(cancelled_at, "

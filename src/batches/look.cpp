@@ -200,7 +200,7 @@ write_batch(const BatchState &batch, const BatchMarks &before, const char *error
 									 words(error),
 									 words(maker)};
 	as_owner([&] {
-		with_deed(Deed::kBatch, [&] {
+		with_statement_kind(StatementKind::kBatch, [&] {
 			(void) spi_execute(
 				"UPDATE pgq_ext.job_batch SET "
 				"succeeded_at = CASE WHEN $2 THEN pg_catalog.clock_timestamp() ELSE succeeded_at "
@@ -221,7 +221,7 @@ write_restored(int64 batch_id, TimestampTz due_at)
 {
 	const SpiArgument arguments[] = {number(batch_id), moment(due_at)};
 	as_owner([&] {
-		with_deed(Deed::kBatch, [&] {
+		with_statement_kind(StatementKind::kBatch, [&] {
 			(void) spi_execute(
 				"UPDATE pgq_ext.job_batch SET due_at = $2, restored = $2 IS NOT NULL "
 				"WHERE batch_id OPERATOR(pg_catalog.=) $1 AND restored",

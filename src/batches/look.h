@@ -12,11 +12,11 @@ namespace pgq {
 /* What the batch waits for after the look. */
 enum class LookEnd : uint8
 {
-	kNothing, /* for a time that its row names (due_at), or for any end; or it is settled or gone */
+	kNothing, /* for the time due_at in its row, or for any end; or the batch is settled or deleted */
 	kWitness, /* for the end of a member */
 	kChange,  /* the batch is open: for a close or a death */
-	kLock,	  /* a lock was not free */
-	kMembers, /* the batch is cancelled: for the end of a member, which the scheduler may end later */
+	kLock,	  /* for a lock that was not free */
+	kMembers, /* the batch is cancelled: for its members, which the scheduler tries again to end */
 };
 
 struct LookResult
@@ -79,8 +79,8 @@ JobSpec job_of_event(const Jsonb *callback, int64 batch_id, BatchEvent event, ch
 void write_batch(const BatchState &batch, const BatchMarks &before, const char *error);
 
 /*
- * Write to the row of a restored batch that it is looked at first at that time; DT_NOEND: that it counts as
- * any other batch from now on.
+ * Write to the row of a restored batch the time of the first look, due_at. DT_NOEND: clear the mark
+ * `restored`, so that the batch is looked at as any other batch.
  */
 void write_restored(int64 batch_id, TimestampTz due_at);
 
@@ -94,7 +94,7 @@ int find_due_batches(TimestampTz *from, TimestampTz now, int64 *batch_ids, int m
 /* Return the first due_at; DT_NOEND if there is none. */
 TimestampTz next_due_batch();
 
-/* How long to wait after that number of failures: 1 s, 2 s ... 1 min, in microseconds. */
+/* Return how long to wait after that number of failures: 1 s, 2 s ... 1 min, in microseconds. */
 int64 rest_after_failures(int32 failures);
 
 } // namespace pgq

@@ -10,15 +10,14 @@ void
 batches_init()
 {
 	static constexpr int kDefault = 7 * SECS_PER_DAY;
-	DefineCustomIntVariable("pgq_ext.keep_batches",
-							"How long batches are kept after no callback can come any more.",
-							nullptr, &keep_batches, kDefault, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S,
-							nullptr, nullptr, nullptr);
+	DefineCustomIntVariable(
+		"pgq_ext.keep_batches", "How long batches are kept after they have finished.", nullptr,
+		&keep_batches, kDefault, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 }
 
 /*
- * Find batches that are over, and lock their rows. Of those that were looked at, *found have no members.
- * Returns the number of batches that were looked at.
+ * Find batches that are not pending and finished before `until`, and lock their rows. *found, *n_found:
+ * those without jobs and dead letters. Returns the number of batches whose rows were locked.
  */
 static int
 find_settled(TimestampTz *from, TimestampTz until, int most, Datum *found, int *n_found)

@@ -2,7 +2,7 @@
  * The table of batches that may get a callback, by database and batch. It saves the scheduler a look
  * at a batch after each end of a member. An entry proves nothing: the scheduler looks at the tables.
  *
- *     no entry --news--> TOLD --look--> LOOKING --no news meanwhile--> WAITS, OPEN or no entry
+ *     no entry --news--> TOLD --look--> LOOKING --look ends--> WAITS, OPEN or no entry
  *     LOOKING --news--> AGAIN --end of the look--> TOLD
  *     WAITS --end of the witness, or change--> TOLD        OPEN --change--> TOLD
  *
@@ -356,7 +356,7 @@ private:
 	}
 
 	/*
-	 * Make room by giving up an entry that nobody looks at. Returns false if there is none that this
+	 * Make room by giving up an entry that WAITS or is OPEN. Returns false if there is none that this
 	 * database may have.
 	 */
 	bool make_room(int database)

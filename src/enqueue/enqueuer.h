@@ -8,7 +8,7 @@
 
 namespace pgq {
 
-/* What the role has made, for messages. */
+/* What the role has created, for messages. */
 struct Made
 {
 	const char *what;

@@ -104,18 +104,19 @@ find_permitted(int64 job_id, Permission permission, DeadLetter *letter)
 }
 
 /*
- * Run a statement that changes records, as the owner. deed: what its deletions are. Returns the number of its rows. A statement
- * that finds a row which is being moved raises 40001. So first wait until no scheduler moves
- * records (ring/records.cpp), and keep moves from beginning until the statement has ended.
- * Afterwards the changed rows are locked by this transaction, and moves skip them.
+ * Run a statement that changes records, as the owner, and return the number of its rows. kind: what
+ * the triggers of the records are told. A statement that finds a row which is being moved raises
+ * 40001. So first wait until no scheduler moves records (ring/records.cpp), and keep moves from
+ * beginning until the statement has ended. Afterwards the changed rows are locked by this
+ * transaction, and moves skip them.
  */
 template <size_t n>
 static uint64
-change_records(Deed deed, const char *sql, const SpiArgument (&arguments)[n])
+change_records(StatementKind kind, const char *sql, const SpiArgument (&arguments)[n])
 {
 	uint64 changed = 0;
 	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
-	as_owner([&] { with_deed(deed, [&] { changed = spi_execute(sql, arguments); }); });
+	as_owner([&] { with_statement_kind(kind, [&] { changed = spi_execute(sql, arguments); }); });
 	unlock_queue(0, QueueLock::kMoves, ShareLock);
 	return changed;
 }
@@ -128,7 +129,7 @@ delete_dead_letter(int64 job_id)
 		return false;
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(job_id), false},
 									 {INT4OID, Int32GetDatum(letter.queue_id), false}};
-	return change_records(Deed::kRecords, kDelete, arguments) > 0;
+	return change_records(StatementKind::kRecords, kDelete, arguments) > 0;
 }
 
 bool
@@ -143,7 +144,7 @@ explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error)
 		{TEXTOID, error, !has_error},
 		{INT4OID, Int32GetDatum(letter.queue_id), false},
 	};
-	return change_records(Deed::kRecords, kExplain, arguments) > 0;
+	return change_records(StatementKind::kRecords, kExplain, arguments) > 0;
 }
 
 void
@@ -155,7 +156,7 @@ explain_attempt(int64 job_id, int64 token, bool has_error, Datum error, const ch
 		{TEXTOID, error, !has_error},
 		{TEXTOID, death != nullptr ? CStringGetTextDatum(death) : Datum{0}, death == nullptr},
 	};
-	(void) change_records(Deed::kRecords, kExplainAttempt, arguments);
+	(void) change_records(StatementKind::kRecords, kExplainAttempt, arguments);
 }
 
 static SpiArgument
@@ -205,8 +206,8 @@ revive_dead_letter(int64 job_id, Datum delay)
 		{BOOLOID, BoolGetDatum(due > now), false},
 		{INT4OID, Int32GetDatum(letter.queue_id), false},
 	};
-	bool found =
-		change_records(Deed::kRevive, kRevive[look_at_tables().has_batches], arguments) > 0;
+	bool found = change_records(StatementKind::kRevive, kRevive[look_at_tables().has_batches],
+								arguments) > 0;
 	if (found && letter.limited && letter.queue_id == ref.queue_id)
 		enter_revived(ref, 1);
 	return found;
@@ -224,7 +225,7 @@ redrive(const char *queue, int64 most)
 		{INT8OID, Int64GetDatum(most), most < 0},
 	};
 	auto revived = static_cast<int64>(
-		change_records(Deed::kRevive, kRedrive[look_at_tables().has_batches], arguments));
+		change_records(StatementKind::kRevive, kRedrive[look_at_tables().has_batches], arguments));
 	enter_revived(ref, revived);
 	return revived;
 }

@@ -80,7 +80,8 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 		const char *sql = psprintf("UPDATE pgq_ext.%s SET segment = $2 "
 								   "WHERE segment = $1 AND ctid = ANY ($3)",
 								   rings[ring].table);
-		with_deed(Deed::kRecords, [&] { *moved = static_cast<int>(spi_execute(sql, arguments)); });
+		with_statement_kind(StatementKind::kRecords,
+							[&] { *moved = static_cast<int>(spi_execute(sql, arguments)); });
 	});
 	stop_point("rotation-dead-moved");
 	return at_end;
@@ -106,7 +107,8 @@ delete_expired(const RingSpec &ring, const Segment &segment, TimestampTz now, in
 							   name, name, born, ring.keep, born);
 	int expired = 0;
 	as_owner([&] {
-		with_deed(Deed::kRecords, [&] { expired = static_cast<int>(spi_execute(sql, arguments)); });
+		with_statement_kind(StatementKind::kRecords,
+							[&] { expired = static_cast<int>(spi_execute(sql, arguments)); });
 	});
 	return expired;
 }

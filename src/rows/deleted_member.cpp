@@ -9,13 +9,13 @@
 
 namespace pgq {
 
-/* ---- what the running statement does ---- */
+/* ---- the running statements ---- */
 
 namespace {
 
-struct OpenDeed
+struct RunningStatement
 {
-	Deed deed;
+	StatementKind kind;
 	SubTransactionId sub; /* the subtransaction in which the statement runs */
 };
 
@@ -25,22 +25,22 @@ struct OpenDeed
  * The statements that run now, from the outermost to the innermost: a trigger of the owner may call
  * a function of the extension.
  */
-static constexpr int kDeedsMax = 16;
-static constinit OpenDeed deeds[kDeedsMax] = {};
-static constinit int open_deeds = 0;
+static constexpr int kStatementsMax = 16;
+static constinit RunningStatement statements[kStatementsMax] = {};
+static constinit int n_statements = 0;
 
-Deed
-present_deed()
+StatementKind
+running_statement()
 {
-	return open_deeds > 0 ? deeds[open_deeds - 1].deed : Deed::kNone;
+	return n_statements > 0 ? statements[n_statements - 1].kind : StatementKind::kNone;
 }
 
 void
-begin_deed(Deed deed)
+begin_statement(StatementKind kind)
 {
-	if (open_deeds == kDeedsMax)
+	if (n_statements == kStatementsMax)
 		elog(ERROR, "functions of pgq_ext call each other too deeply");
-	deeds[open_deeds++] = {deed, GetCurrentSubTransactionId()};
+	statements[n_statements++] = {kind, GetCurrentSubTransactionId()};
 }
 
 /* ---- the gathered notes ---- */
@@ -174,7 +174,7 @@ write_notes(const GatheredNote *notes, int n)
 	});
 }
 
-/* Write the notes of the current subtransaction. */
+/* Write the gathered notes of the current subtransaction. */
 static void
 write_mine()
 {
@@ -195,9 +195,9 @@ write_mine()
 }
 
 void
-end_deed()
+end_statement()
 {
-	open_deeds--;
+	n_statements--;
 	write_mine();
 }
 
@@ -238,7 +238,7 @@ forget_notes()
 	gathered = nullptr;
 	n_gathered = 0;
 	capacity = 0;
-	open_deeds = 0;
+	n_statements = 0;
 }
 
 static void
@@ -273,8 +273,8 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, v
 		return;
 	while (n_gathered > 0 && gathered[n_gathered - 1].belongs_to(mine))
 		n_gathered--;
-	while (open_deeds > 0 && deeds[open_deeds - 1].sub >= mine)
-		open_deeds--;
+	while (n_statements > 0 && statements[n_statements - 1].sub >= mine)
+		n_statements--;
 }
 
 void

@@ -10,24 +10,24 @@
 
 namespace pgq {
 
-/* What a statement of the extension does, for the triggers of the tables that it changes. */
-enum class Deed : uint8
+/* What a statement of the extension does. The triggers of the tables that it changes ask for this. */
+enum class StatementKind : uint8
 {
-	kNone, /* no statement of the extension runs */
-	kPurge,
-	kCancel,  /* of a batch */
-	kDrop,	  /* of a queue */
+	kNone,	  /* no statement of the extension runs */
+	kPurge,	  /* deletes the waiting jobs of a queue */
+	kCancel,  /* deletes the waiting members of a cancelled batch */
+	kDrop,	  /* deletes the jobs and records of a dropped queue */
 	kRevive,  /* makes jobs of dead letters */
 	kRecords, /* changes, moves or deletes dead letters or other records */
 	kBatch,	  /* creates or changes a batch, and tells the scheduler itself */
 };
 
-/* What the statement of the extension does that runs now; kNone: the rows change by other SQL. */
-Deed present_deed();
+/* Return the kind of the innermost running statement; kNone: SQL of a user changes the rows. */
+StatementKind running_statement();
 
-/* For with_deed(). */
-void begin_deed(Deed deed);
-void end_deed();
+/* For with_statement_kind(). */
+void begin_statement(StatementKind kind);
+void end_statement();
 
 /*
  * Run body(), which runs a statement of the extension that changes rows of jobs, dead letters or
@@ -35,11 +35,11 @@ void end_deed();
  */
 template <typename Body>
 void
-with_deed(Deed deed, Body body)
+with_statement_kind(StatementKind kind, Body body)
 {
-	begin_deed(deed);
+	begin_statement(kind);
 	body();
-	end_deed();
+	end_statement();
 }
 
 /*

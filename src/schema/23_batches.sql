@@ -7,7 +7,7 @@ DECLARE
     segment regclass;
     added boolean := false;
 BEGIN
-    -- In the order in which all code locks these tables. From here on nobody enqueues or ends a job until this transaction ends.
+    -- In the order in which all code locks these tables. From here on no other session enqueues or ends a job until this transaction ends.
     LOCK TABLE pgq_ext.job, pgq_ext.dead_job, pgq_ext.finished_job IN ACCESS EXCLUSIVE MODE;
     FOREACH ring IN ARRAY ARRAY['pgq_ext.job', 'pgq_ext.dead_job', 'pgq_ext.finished_job']::regclass[]
     LOOP
@@ -33,7 +33,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.add_batch_columns() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.add_batch_columns() IS
-'Prepare a database for batches that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs alone, so it waits for all transactions that have used them, prepared ones too, and all later calls wait for it; it reads every job once. Set lock_timeout. True: something was added. May be called again. Error: 55000 a table has a dropped column.';
+'Prepare a database for batches that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs in ACCESS EXCLUSIVE mode: so it waits for all open and prepared transactions that have used these tables, and later calls wait for it. Reads every job once. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 a table has a dropped column.';
 
 CREATE SEQUENCE pgq_ext.batch_id_seq AS bigint MAXVALUE 137438953471;
 
@@ -48,7 +48,7 @@ CREATE TABLE pgq_ext.job_batch (
     cancelled_at timestamptz,
     -- A callback can still come.
     pending      boolean NOT NULL DEFAULT true,
-    -- The batch has come by another door than pgq_create_batch, for example from a dump.
+    -- The row was not written by pgq_create_batch, but for example by a restore, and the scheduler has not looked at the batch.
     restored     boolean NOT NULL DEFAULT true,
     -- The role with whose rights the callbacks are enqueued. In a dump only maker_name identifies the role.
     maker        oid,
@@ -68,13 +68,13 @@ CREATE INDEX job_batch_due ON pgq_ext.job_batch (due_at) WHERE pending AND due_a
 CREATE INDEX job_batch_settled ON pgq_ext.job_batch (finished_at) WHERE NOT pending;
 REVOKE ALL ON TABLE pgq_ext.job_batch FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_batch IS
-'Batches, one row for each: made by pgq_create_batch. The scheduler notes here which callbacks it has enqueued.';
+'Batches, one row for each, created by pgq_create_batch. The scheduler marks here which callbacks it has enqueued.';
 
 CREATE FUNCTION pgq_ext.job_batch_changed() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_batch_changed';
 REVOKE ALL ON FUNCTION pgq_ext.job_batch_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_batch_changed() IS
-'Internal: finds the role with whose rights the callbacks of a batch are enqueued, and tells the scheduler of batches that were written by SQL.';
+'Internal: finds the role with whose rights the callbacks of a batch are enqueued, and tells the scheduler of batches that SQL has written.';
 
 CREATE TRIGGER job_batch_changed BEFORE INSERT OR UPDATE ON pgq_ext.job_batch
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_batch_changed();
@@ -84,7 +84,7 @@ CREATE FUNCTION pgq_ext.job_batch_kept() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_batch_kept';
 REVOKE ALL ON FUNCTION pgq_ext.job_batch_kept() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.job_batch_kept() IS
-'Internal: keeps a batch from being deleted by SQL while it has members or can still get a callback.';
+'Internal: refuses to delete a batch by SQL while the batch has jobs or dead letters, or can still get a callback.';
 
 CREATE TRIGGER job_batch_kept BEFORE DELETE ON pgq_ext.job_batch
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_batch_kept();
@@ -101,7 +101,7 @@ CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id, what);
 ALTER TABLE pgq_ext.batch_note REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.batch_note FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.batch_note IS
-'What has happened to members of batches: n members were added (what is 1), or have ended in another way than by an acknowledgement. Rows are only inserted; see src/rows/batch_row.h.';
+'What has happened to members of batches: n members were added (what is 1), or have ended in another way than by an acknowledgement. Rows are never updated; see src/rows/batch_row.h.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.batch_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_batch', '');
@@ -112,16 +112,16 @@ CREATE FUNCTION pgq_create_batch(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_batch';
 REVOKE ALL ON FUNCTION pgq_create_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_batch IS
-'Create a batch, and return its id: jobs become its members by the argument batch of pgq_enqueue. Each callback is an object as in pgq_enqueue_many, with the key queue, and without unique keys. The scheduler enqueues on_failure when the first member is dead; on_finish when the batch is closed and all members have ended; on_success when in addition all were acknowledged. Each comes once, with the headers batch and event. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
+'Create a batch, and return its id: jobs become its members by the argument batch of pgq_enqueue. Each callback is an object as in pgq_enqueue_many, with the key queue, and without a batch or a unique key. The scheduler enqueues on_failure when the first member has become a dead letter; on_finish when the batch is closed and all members have ended; on_success when the batch is closed and all members were acknowledged. Each is enqueued once, with the headers batch and event. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
 
 CREATE FUNCTION pgq_close_batch(batch bigint) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_close_batch';
 REVOKE ALL ON FUNCTION pgq_close_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_close_batch IS
-'Close a batch: from then on only a transaction that has the lease of one of its jobs in hand (pgq_assert_lease) can add jobs. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+'Close a batch: from the commit on only a transaction that has the lease of a member in hand (pgq_assert_lease) can add jobs. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
 
 CREATE FUNCTION pgq_cancel_batch(batch bigint) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel_batch';
 REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_cancel_batch IS
-'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. on_finish is enqueued then; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. Then on_finish is enqueued; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL; 55000 a subscription replicates jobs into this database.';

@@ -103,7 +103,7 @@ COMMENT ON TYPE pgq_ext.member_counts IS 'Internal: numbers of members of a batc
 CREATE FUNCTION pgq_ext.members_of(batch bigint) RETURNS pgq_ext.member_counts
 LANGUAGE c STABLE PARALLEL UNSAFE COST 1000 AS 'MODULE_PATHNAME', 'pgq_members_of';
 REVOKE ALL ON FUNCTION pgq_ext.members_of FROM PUBLIC;
-COMMENT ON FUNCTION pgq_ext.members_of IS 'Internal: counts the members of that batch, by the index over the members. NULL: there is no such batch for the caller.';
+COMMENT ON FUNCTION pgq_ext.members_of IS 'Internal: counts the members of that batch, by the index of members. NULL: there is no such batch, or the caller may not see it.';
 
 -- ---- for administrators ----
 
@@ -111,7 +111,7 @@ CREATE FUNCTION pgq_check() RETURNS SETOF text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_check';
 REVOKE ALL ON FUNCTION pgq_check FROM PUBLIC;
 COMMENT ON FUNCTION pgq_check IS
-'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue or of a batch that does not exist, notes of no batch. Reads every job. A hint without a row is no fault: a claim drops it.';
+'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters whose queue or batch does not exist, notes of batches that do not exist. Reads every job. A hint without a row is no fault: a claim drops it.';
 
 -- ---- views for people ----
 
@@ -233,7 +233,7 @@ SELECT s.batch_id AS batch, (s.members).added AS total,
        (s.members).deleted, s.failed_at, s.succeeded_at, s.cancelled_at, s.maker, s.due_at AS next_try_at, s.last_error
 FROM pgq_ext.batch_state s;
 COMMENT ON VIEW pgq_ext.batch IS
-'Batches that the reader may see: those of roles of which the reader is a member; all for the owner and members of pg_monitor. total: members that were added. waiting, leased, dead: members of which a row is left. acked: the others, without the members that have ended in another way: cancelled, expired, or deleted (purged, dropped with their queue, deleted by SQL, or deleted as a dead letter). state: open, closed, finished. failed_at, finished_at, succeeded_at: when the callback on_failure, on_finish, on_success was due. next_try_at, last_error: a callback could not be enqueued, and will be tried again. metadata: NULL for members of pg_monitor without another grant. Reading the numbers of a batch takes about as long as reading the rows of its members.';
+'Batches that the reader may see: those of roles of which the reader is a member; all for the owner and members of pg_monitor. total: members that were added. waiting, leased, dead: members of which a row is left. acked: members that were acknowledged. cancelled, expired, deleted: members that have ended in this way (deleted: purged, dropped with their queue, deleted by SQL, or deleted as a dead letter). state: open, closed, finished. failed_at, finished_at, succeeded_at: when the callback on_failure, on_finish, on_success was enqueued, or was due if the batch has none. last_error: why a callback could not be enqueued. next_try_at: when the scheduler tries again. metadata: NULL for members of pg_monitor without another grant. Reading the numbers of a batch takes about as long as reading the rows of its members.';
 
 CREATE VIEW pgq_ext.queue_status WITH (security_barrier) AS
 SELECT q.queue,

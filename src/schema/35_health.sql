@@ -303,7 +303,7 @@ BEGIN
     -- OFFSET keeps the planner from reading the members of all batches at once.
     FROM late l WHERE NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.batch_id = l.batch_id OFFSET 0) ORDER BY l.batch_id;
     RETURN QUERY
-    SELECT 'warn', format('batches that came from a dump and are not looked at yet: %s%s', CASE WHEN count(*) = 1000 THEN 'at least ' END, count(*))
+    SELECT 'warn', format('batches of a dump that wait for their first look: %s%s', CASE WHEN count(*) = 1000 THEN 'at least ' END, count(*))
     FROM (SELECT FROM (SELECT b.restored FROM pgq_ext.job_batch b WHERE b.pending ORDER BY b.batch_id LIMIT 10000) o WHERE o.restored LIMIT 1000) r
     HAVING count(*) > 0;
 END $$;
@@ -413,8 +413,8 @@ BEGIN
         ('rates', 'no queue stands still after a start', 'After a crash the server does not know how many jobs have started, and counts as many as the limit allows. To start jobs at once, run SELECT pgq_alter_queue(..., rate_limit => 0), and set the limit again in another transaction. Do the same with group_rate_limit.'),
         ('retention', 'nothing is kept beyond its time', 'See the checks scheduler and duties. If the rows are locked, pg_locks shows by which session.'),
         ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.'),
-        ('batches', 'none stands still', 'If a batch is open without members, add its members, or run SELECT pgq_close_batch(...). If a closed one does not finish, see the checks scheduler and duties. Batches from a dump are looked at when the restore has ended.'),
-        ('callbacks', 'all could be enqueued', 'SELECT batch, last_error, next_try_at FROM pgq_ext.batch WHERE last_error IS NOT NULL says why. Create the queue, make room in it, or grant the maker the right to enqueue: the scheduler tries again.'),
+        ('batches', 'no batch is stuck', 'If a batch is open and has no live members, add members, or run SELECT pgq_close_batch(...). If a closed batch does not finish, see the checks scheduler and duties. The scheduler looks at batches of a dump when the restore has ended.'),
+        ('callbacks', 'all callbacks could be enqueued', 'SELECT batch, last_error, next_try_at FROM pgq_ext.batch WHERE last_error IS NOT NULL says why. Create the queue, make room in it, or grant the maker the right to enqueue: the scheduler tries again.'),
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
         ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)

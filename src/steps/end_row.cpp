@@ -171,7 +171,7 @@ end_waiting_rows(int32 queue_id)
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
 	uint64 purged = 0;
 	require_is_leased();
-	with_deed(Deed::kPurge, [&] {
+	with_statement_kind(StatementKind::kPurge, [&] {
 		purged = spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
 							 "AND NOT pgq_ext.is_leased(job_id)",
 							 id);
@@ -188,7 +188,7 @@ end_all_rows(int32 queue_id)
 	 */
 	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
-	with_deed(Deed::kDrop, [&] {
+	with_statement_kind(StatementKind::kDrop, [&] {
 		for (const RingSpec &ring : rings)
 			spi_execute(psprintf("DELETE FROM pgq_ext.%s WHERE queue_id OPERATOR(pg_catalog.=) $1",
 								 ring.table),

@@ -1,10 +1,10 @@
 /*
- * Effects on what memory knows about batches (engine/batch_watch.h): at commit it is told of the
- * batches whose members have ended, and when something is rolled back, of the batches to which the
- * undone part has added members.
+ * Effects on what memory knows about batches (engine/batch_watch.h). At commit, memory is told of the
+ * batches whose members have ended. At a rollback, memory is told of the batches to which the undone
+ * part has added members.
  *
- * A batch that is told of without need costs a look, so nothing here has to be exact; but no batch
- * may be left out. A transaction remembers kToldMax batches. If there are more, it tells of all.
+ * If memory is told of a batch without need, this costs a look. But no batch may be left out. A
+ * transaction remembers kToldMax batches. If there are more, memory is told of all batches.
  */
 #include "txn/effects.h"
 #include "txn/pending.h"
@@ -38,7 +38,7 @@ effect_of_batch(int64 batch_id)
 	return batches.end() - 1;
 }
 
-/* Let the effect tell at commit what `more` tells, too. */
+/* Add the news of `more` to what the effect tells at commit. */
 static void
 tell_more(BatchEffect *effect, const BatchTold &more)
 {

@@ -113,8 +113,8 @@ look_with_locks(int64 batch_id)
 	fire(&batch, seen);
 	stop_point("batch-fired");
 	/*
-	 * Keep the tag until the commit is visible if the batch finishes: a session that adds a member must see
-	 * that it has finished. Without a finish, let such a session go on.
+	 * If the batch finishes, keep the tag until the commit is visible: a session that adds a member must see
+	 * that the batch has finished. Otherwise release the tag, so that such a session need not wait.
 	 */
 	if (closed && (was_finished || !batch.marks.done[kFinish]))
 		unlock_batch(batch_id, ExclusiveLock);
@@ -122,8 +122,8 @@ look_with_locks(int64 batch_id)
 }
 
 /*
- * End members of a cancelled batch that no other transaction uses. A member that is skipped is met again in
- * the next pass.
+ * End the members of a cancelled batch that no other transaction uses. The next pass tries again to end
+ * members that were skipped.
  */
 static void
 end_members(int64 batch_id, int64 *cancelled_to)
@@ -137,8 +137,8 @@ end_members(int64 batch_id, int64 *cancelled_to)
 }
 
 /*
- * Return whether a batch that a restore has brought is looked at. Its members may come later than its row.
- * So the first look only writes when the batch is looked at next.
+ * Return whether a restored batch can be looked at. Its members may come later than its row. So the first
+ * call only writes the time of the next look to the row.
  */
 static bool
 accept_restored(const BatchState &batch)

@@ -151,7 +151,7 @@ subtest 'batches' => sub
 	$set->(q{created_at = clock_timestamp()});
 	is_well('batches');
 	$set->(q{restored = true});
-	is_health('batches', 'warn', qr/^batches that came from a dump and are not looked at yet: 1$/, 'one that came from a dump');
+	is_health('batches', 'warn', qr/^batches of a dump that wait for their first look: 1$/, 'one that came from a dump');
 	$set->(q{restored = false, failures = 2, last_error = 'broken'});
 	is_well('batches');
 	is_health('callbacks', 'warn', qr/^batch $batch: 2 tries to enqueue a callback have failed$/, 'a callback that fails');

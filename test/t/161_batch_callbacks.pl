@@ -164,7 +164,7 @@ wait_for_error($full, '%full%');
 is(state($full), 'succeeded pending', 'the queue is full: the callback waits, and the other one comes');
 sql(q{SELECT pgq_purge_queue('full')});
 wait_for_events($full, 'finish success');
-is(sql("SELECT failures, due_at IS NULL, last_error IS NULL, pending FROM pgq_ext.job_batch WHERE batch_id = $full"), '0|t|t|f', '... until there is room, though nobody tells');
+is(sql("SELECT failures, due_at IS NULL, last_error IS NULL, pending FROM pgq_ext.job_batch WHERE batch_id = $full"), '0|t|t|f', '... until there is room, although memory is not told');
 
 sql('CREATE ROLE maker LOGIN; GRANT EXECUTE ON FUNCTION pgq_create_batch, pgq_close_batch, pgq_enqueue TO maker; GRANT USAGE ON SCHEMA pgq_ext TO maker');
 my $revoked = sql("SET ROLE maker; SELECT pgq_create_batch(on_finish => ${\callback('told')}); RESET ROLE");

@@ -46,7 +46,7 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 	ask($session, "ROLLBACK; BEGIN ISOLATION LEVEL $level; SELECT pgq_assert_lease($job, $lease)");
 	is((ask($session, add($batch)))[0], 't', '... an assertion is');
 	sql("UPDATE pgq_ext.job_batch SET finished_at = now() WHERE batch_id = $batch");
-	like((ask($session, add($batch)))[1], qr/batch $batch is finished/, '... but nobody adds to a finished batch');
+	like((ask($session, add($batch)))[1], qr/batch $batch is finished/, '... but no transaction can add to a finished batch');
 	ask($session, 'ROLLBACK');
 	end_session($session);
 }
@@ -71,7 +71,7 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 	ask($session, q{PREPARE TRANSACTION 'adding'});
 	like((ask($session, add($batch)))[1], qr/is closed/, '... prepared: nothing is in hand any more');
 	end_session($session);
-	is(notes($batch), '1', '... and nobody sees what was added');
+	is(notes($batch), '1', '... and no other session sees what was added');
 	$node->restart('immediate');
 	sql(q{COMMIT PREPARED 'adding'});
 	is(notes($batch), '2', '... until it is committed, after a crash');
