@@ -398,7 +398,11 @@ Batcher::purge()
 	(void) tx.run("SET LOCAL lock_timeout = '300 ms'");
 	world.batched.purging(tx.tx());
 	(void) tx.run("SELECT pgq_purge_queue($1)", {kMembersQueue});
-	finish(tx);
+	/* A transaction that has purged a queue cannot be prepared. */
+	if (random.chance(15))
+		tx.roll_back();
+	else
+		tx.commit();
 }
 
 void
