@@ -8,10 +8,12 @@
 #include "catalog/queue_row.h"
 #include "catalog/subscription.h"
 #include "catalog/tables.h"
+#include "core/batch_events.h"
 #include "engine/held.h"
 #include "engine/hold.h"
 #include "load/attach.h"
 #include "ring/move.h"
+#include "rows/deleted_member.h"
 #include "steps/end_row.h"
 #include "txn/effects.h"
 
@@ -235,6 +237,25 @@ lock_names(const char *one, const char *two)
 	lock_name(in_order ? two : one);
 }
 
+/* names: the old and the new name, to which callbacks that can still come are changed. */
+static void
+rename_in_callbacks(const SpiArgument (&names)[2])
+{
+	if (!OidIsValid(look_at_tables().job_batch))
+		return;
+	as_owner([&] {
+		with_deed(Deed::kBatch, [&] {
+			for (const char *callback : callback_names)
+				spi_execute(
+					psprintf("UPDATE pgq_ext.job_batch SET %1$s = pg_catalog.jsonb_set(%1$s, "
+							 "'{queue}', pg_catalog.to_jsonb($2)) WHERE pending AND %1$s "
+							 "OPERATOR(pg_catalog.->>) 'queue' OPERATOR(pg_catalog.=) $1",
+							 callback),
+					names);
+		});
+	});
+}
+
 void
 note_new_name(int32 queue_id, const char *name, const char *new_name)
 {
@@ -250,6 +271,7 @@ note_new_name(int32 queue_id, const char *name, const char *new_name)
 					"WHERE queue OPERATOR(pg_catalog.=) $1",
 					names);
 	});
+	rename_in_callbacks(names);
 }
 
 void

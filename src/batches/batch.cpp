@@ -89,7 +89,10 @@ close_batch(int64 batch_id)
 void
 find_batch_makers()
 {
-	as_owner([] { spi_run("UPDATE pgq_ext.job_batch SET maker = NULL, restored = true"); });
+	read_few_rows();
+	as_owner([] {
+		spi_run("UPDATE pgq_ext.job_batch SET maker = NULL, restored = true, due_at = NULL");
+	});
 	tell_all_batches_at_commit();
 }
 

@@ -235,8 +235,17 @@ is(sql($states), 'A', 'the trigger fires always');
 	wait_for($node, q{last_job_id IS NOT NULL FROM pgq_ext.schedule});
 	pass('... the scheduler is told of a new one');
 	my $batch = sql('SELECT pgq_create_batch()');
-	sql('BEGIN; ALTER TABLE pgq_ext.job_batch DISABLE TRIGGER ALL; UPDATE pgq_ext.job_batch SET maker = 4000000000; ALTER TABLE pgq_ext.job_batch ENABLE TRIGGER ALL; COMMIT');
+	# A callback had failed on the server from which the row has come. The members come later than the row.
+	my $silently = "BEGIN; ALTER TABLE pgq_ext.job_batch DISABLE TRIGGER ALL; UPDATE pgq_ext.job_batch SET maker = 4000000000, closed_at = now(), failures = 1, due_at = now() - interval '1 h' WHERE batch_id = $batch; ALTER TABLE pgq_ext.job_batch ENABLE TRIGGER ALL; COMMIT";
+	# The scheduler does not wait for a session that has locked the row of another batch.
+	my $held = sql('SELECT pgq_create_batch()');
+	ask($other, "BEGIN; SELECT FROM pgq_ext.job_batch WHERE batch_id = $held FOR UPDATE");
+	sql($silently);
+	wait_for($node, q{failures > 0 FROM pgq_ext.duty WHERE duty = 'queues'});
+	ask($other, 'COMMIT');
 	wait_for($node, "restored AND maker = current_user::regrole FROM pgq_ext.job_batch WHERE batch_id = $batch");
+	wait_for($node, "due_at > now() FROM pgq_ext.job_batch WHERE batch_id = $batch");
+	is(sql("SELECT finished_at IS NULL FROM pgq_ext.job_batch WHERE batch_id = $batch"), 't', 'a batch whose callback was to be tried again is not finished before its members have come');
 	is(sql(q{SELECT tgenabled FROM pg_trigger WHERE tgname = 'job_batch_changed'}), 'A', '... switched off and on again, on batches: set back, and the role is found by its name');
 	sql("SELECT pgq_unschedule('often'), pgq_purge_queue('$queue'), pgq_pause_queue('$queue')");
 	is(sql("SELECT paused_at IS NOT NULL FROM pgq_ext.queue WHERE queue = '$queue'"), 't', '... and of a queue since when it is paused');

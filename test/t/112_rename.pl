@@ -29,6 +29,10 @@ for my $how (q{UPDATE pgq_ext.queue SET queue = '%2$s' WHERE queue = '%1$s'}, q{
 	my $holder = session($node);
 	ask($holder, "BEGIN; SELECT pgq_enqueue('met$n', '2', unique_key => 'k', unique_until => 'claimed')");
 	sql("SELECT pgq_schedule('s$n', '\@yearly', '$old', '{\"a\": 1}')");
+	sql("SELECT pgq_create_queue('not-$old')");
+	my $batch = sql(qq{SELECT pgq_create_batch('{"queue": "not-$old", "payload": "$old"}', on_finish => '{"queue": "$old", "payload": {"queue": "$old"}, "run_at": "3000-01-01"}')});
+	my $over  = sql(qq{SELECT pgq_create_batch(on_failure => '{"queue": "$old", "payload": 1}')});
+	sql("SELECT pgq_close_batch($over)");
 	my $waiter = session($node);
 	send_sql($waiter, "SELECT queue, payload FROM pgq_claim('$old', wait => '60 s')");
 	wait_for($node, "waiting_claims = 1 FROM pgq_ext.queue_status WHERE queue = '$old'");
@@ -47,6 +51,13 @@ for my $how (q{UPDATE pgq_ext.queue SET queue = '%2$s' WHERE queue = '%1$s'}, q{
 	is(sql("SELECT leased FROM pgq_ext.queue_status WHERE queue = '$new'"), '2', '... by its jobs in work');
 	is(sql("SELECT count(*) FROM pgq_claim('met$n-2')"), '0', '... what was met is held');
 	is(sql("SELECT queue FROM pgq_ext.schedule WHERE schedule = 's$n'"), $new, '... its schedule goes on');
+	is(sql("SELECT on_success, on_failure, on_finish FROM pgq_ext.job_batch WHERE batch_id = $batch"),
+		qq{{"queue": "not-$old", "payload": "$old"}||{"queue": "$new", "run_at": "3000-01-01", "payload": {"queue": "$old"}}}, '... and callbacks of batches name it');
+	sql("SELECT pgq_close_batch($batch)");
+	wait_for($node, "succeeded_at IS NOT NULL AND finished_at IS NOT NULL FROM pgq_ext.job_batch WHERE batch_id = $batch");
+	my $callback = "FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = '$new' AND headers ->> 'event' = 'finish'";
+	is(sql("SELECT count(*) $callback"), '1', '... and come to it');
+	sql("SELECT pgq_cancel(job_id) $callback");
 	for my $session ($other, $worker)
 	{
 		ask($session, 'SAVEPOINT s') if $session == $worker;
