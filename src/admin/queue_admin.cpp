@@ -244,7 +244,7 @@ rename_in_callbacks(const SpiArgument (&names)[2])
 	if (!OidIsValid(look_at_tables().job_batch))
 		return;
 	as_owner([&] {
-		with_deed(Deed::kBatch, [&] {
+		with_statement_kind(StatementKind::kBatch, [&] {
 			for (const char *callback : callback_names)
 				spi_execute(
 					psprintf("UPDATE pgq_ext.job_batch SET %1$s = pg_catalog.jsonb_set(%1$s, "

@@ -1,6 +1,6 @@
 #include "batches/look.h"
 
-#include "catalog/owner_sql.h"
+#include "catalog/kept_plan.h"
 #include "enqueue/job_json.h"
 #include "pg/clock.h"
 #include "rows/batch_row.h"
@@ -54,10 +54,12 @@ fill_batch(int64 batch_id, BatchState *batch)
 bool
 read_batch(int64 batch_id, BatchState *batch, bool *died)
 {
+	static SPIPlanPtr plan;
 	const SpiArgument arguments[] = {number(batch_id)};
 	bool found = false;
 	as_owner([&] {
-		found = spi_execute(
+		found = spi_execute_kept(
+					&plan,
 					"SELECT " PGQ_BATCH_COLUMNS ", EXISTS (SELECT FROM pgq_ext.batch_note n WHERE "
 					"n.batch_id OPERATOR(pg_catalog.=) $1 AND n.what OPERATOR(pg_catalog.=) 2) "
 					"FROM pgq_ext.job_batch b WHERE b.batch_id OPERATOR(pg_catalog.=) $1",
@@ -97,15 +99,17 @@ fill_callbacks(BatchState *batch, MemoryContext caller)
 RowSeen
 lock_batch_row(int64 batch_id, BatchState *batch)
 {
+	static SPIPlanPtr plan;
 	MemoryContext caller = CurrentMemoryContext;
 	const SpiArgument arguments[] = {number(batch_id)};
 	bool found = false;
 	as_owner([&] {
-		found = spi_execute("SELECT " PGQ_BATCH_COLUMNS
-							", maker, maker_name, on_success, on_failure, on_finish "
-							"FROM pgq_ext.job_batch WHERE batch_id OPERATOR(pg_catalog.=) $1 "
-							"FOR UPDATE SKIP LOCKED",
-							arguments) > 0;
+		found = spi_execute_kept(&plan,
+								 "SELECT " PGQ_BATCH_COLUMNS
+								 ", maker, maker_name, on_success, on_failure, on_finish "
+								 "FROM pgq_ext.job_batch WHERE batch_id OPERATOR(pg_catalog.=) $1 "
+								 "FOR UPDATE SKIP LOCKED",
+								 arguments) > 0;
 		if (!found)
 			return;
 		fill_batch(batch_id, batch);
@@ -121,12 +125,14 @@ lock_batch_row(int64 batch_id, BatchState *batch)
 MemberSight
 look_at_members(int64 batch_id, int64 *member)
 {
+	static SPIPlanPtr plan;
 	const SpiArgument arguments[] = {number(batch_id)};
 	MemberSight seen{};
 	/* One statement, and so one snapshot. */
 	as_owner([&] {
 		bool is_null;
-		(void) spi_execute(
+		(void) spi_execute_kept(
+			&plan,
 			"SELECT (SELECT j.job_id FROM pgq_ext.job j "
 			"WHERE j.batch_id OPERATOR(pg_catalog.=) $1 ORDER BY j.batch_id DESC, j.job_id DESC "
 			"LIMIT 1), "
@@ -184,6 +190,7 @@ rest_after_failures(int32 failures)
 void
 write_batch(const BatchState &batch, const BatchMarks &before, const char *error)
 {
+	static SPIPlanPtr plan;
 	auto now_done = [&](BatchEvent event) {
 		return SpiArgument{BOOLOID, BoolGetDatum(batch.marks.done[event] && !before.done[event]),
 						   false};
@@ -201,7 +208,8 @@ write_batch(const BatchState &batch, const BatchMarks &before, const char *error
 									 words(maker)};
 	as_owner([&] {
 		with_statement_kind(StatementKind::kBatch, [&] {
-			(void) spi_execute(
+			(void) spi_execute_kept(
+				&plan,
 				"UPDATE pgq_ext.job_batch SET "
 				"succeeded_at = CASE WHEN $2 THEN pg_catalog.clock_timestamp() ELSE succeeded_at "
 				"END, "

@@ -1,5 +1,6 @@
 #include "catalog/owner_sql.h"
 
+#include "catalog/kept_plan.h"
 #include "catalog/own_object.h"
 #include "catalog/tables.h"
 
@@ -110,8 +111,10 @@ spi_run(const char *format, ...)
 		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
 }
 
-uint64
-spi_execute(const char *sql, const SpiArgument *arguments, int n)
+/* Execute the plan, or if it is NULL, plan the statement. kept: keep the plan in *kept. */
+static uint64
+execute_planned(SPIPlanPtr plan, SPIPlanPtr *kept, const char *sql, const SpiArgument *arguments,
+				int n)
 {
 	static constexpr int kMost = 20;
 	Oid types[kMost];
@@ -124,9 +127,18 @@ spi_execute(const char *sql, const SpiArgument *arguments, int n)
 		values[i] = arguments[i].value;
 		nulls[i] = arguments[i].is_null ? 'n' : ' ';
 	}
-	SPIPlanPtr plan = SPI_prepare(sql, n, types);
 	if (plan == nullptr)
-		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	{
+		plan = SPI_prepare_cursor(sql, n, types, kept != nullptr ? CURSOR_OPT_GENERIC_PLAN : 0);
+		if (plan == nullptr)
+			elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+		if (kept != nullptr)
+		{
+			if (SPI_keepplan(plan) != 0)
+				elog(ERROR, "SPI_keepplan failed");
+			*kept = plan;
+		}
+	}
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	int result =
 		SPI_execute_snapshot(plan, values, nulls, snapshot, InvalidSnapshot, false, true, 0);
@@ -134,6 +146,25 @@ spi_execute(const char *sql, const SpiArgument *arguments, int n)
 	if (result < 0)
 		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
 	return SPI_processed;
+}
+
+uint64
+spi_execute(const char *sql, const SpiArgument *arguments, int n)
+{
+	return execute_planned(nullptr, nullptr, sql, arguments, n);
+}
+
+uint64
+spi_execute_kept(SPIPlanPtr *plan, const char *sql, const SpiArgument *arguments, int n)
+{
+	return execute_planned(*plan, plan, sql, arguments, n);
+}
+
+void
+keep_plans()
+{
+	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
+							 GUC_ACTION_LOCAL, true, 0, false);
 }
 
 Datum

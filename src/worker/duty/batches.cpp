@@ -4,6 +4,7 @@
  * and the batches are looked at again.
  */
 #include "batches/look.h"
+#include "catalog/kept_plan.h"
 #include "engine/batch_watch.h"
 #include "worker/batch_look.h"
 #include "worker/scheduler_state.h"
@@ -263,6 +264,7 @@ settle_batches(SchedulerState &scheduler)
 		if (!served)
 			return;
 		read_few_rows();
+		keep_plans();
 		/* If a crash loses the commit, the callbacks and their marks are lost together. */
 		commit_lazily();
 		Step step{state, now};

@@ -4,6 +4,7 @@
  * at the suspects of the last step, and then reads more rows. Comparing a million jobs takes about
  * ten minutes.
  */
+#include "engine/batch_watch.h"
 #include "worker/scheduler_state.h"
 #include "worker/worker.h"
 
@@ -25,7 +26,9 @@ reconcile(SchedulerState &scheduler)
 		if (repair_forgotten(state, nullptr, nullptr) && !reconcile_rows(state, kRows))
 			pg_atomic_fetch_add_u64(&scheduler.database->reconciled, 1);
 		read_few_rows();
-		(void) survives([&] { check_witnesses(&scheduler.reconcile.witnesses); });
+		/* A sweep also looks at entries whose witness has ended, if a transaction has told of all batches. */
+		if (!scheduler.batches.sweeping && !has_told_batches(MyDatabaseId))
+			(void) survives([&] { check_witnesses(&scheduler.reconcile.witnesses); });
 	});
 	scheduler.reconcile.under_way = false;
 	return monotonic_now() + kHousekeeping;
