@@ -73,7 +73,8 @@ for my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 	like((ask($session, add($batch)))[1], qr/is closed/, '... prepared: nothing is in hand any more');
 	end_session($session);
 	is(notes($batch), '1', '... and no other session sees what was added');
-	$node->restart('immediate');
+	$node->stop('immediate');
+	$node->start;
 	sql(q{COMMIT PREPARED 'adding'});
 	is(notes($batch), '2', '... until it is committed, after a crash');
 	is(sql("SELECT count(*) FROM pgq_ext.job WHERE batch_id = $batch"), '2', '... with its job');
