@@ -64,6 +64,7 @@ struct PreparedEntry
 	bool deleted;	  /* the transaction has deleted jobs by SQL, or has early effects */
 	bool uncounted;	  /* the transaction has changed rows for which no counts are stored here */
 	bool definitions; /* the transaction has made or changed schedules or handlers */
+	bool children;	  /* the transaction has enqueued children, or ended parents */
 	/*
 	 * the changes to each queue, by queue slot. The address is set when shared memory is created. The
 	 * changes are protected like the fields above.

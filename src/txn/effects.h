@@ -328,6 +328,15 @@ int open_claims(OpenClaim **claims);
  */
 void resolve_prepared();
 
+/* ---- children (engine/child_watch.h) ---- */
+
+/* When this transaction commits, tell the scheduler of a child that this transaction has enqueued. */
+void tell_child_at_commit(int64 child_id);
+/* When this transaction commits, tell of a job that has children and that has ended, or has died. */
+void tell_parent_at_commit(int64 parent_id);
+/* When this transaction commits, tell of all children of the database. */
+void tell_all_children_at_commit();
+
 /* ---- batches ---- */
 
 /*

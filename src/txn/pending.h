@@ -151,6 +151,17 @@ struct RateEffect
 	RateKey key;
 };
 
+/*
+ * A job of which the scheduler is told at commit: a child that was enqueued, or a parent that has
+ * ended. Told of needlessly, the scheduler finds nothing to do. So an effect of a subtransaction that
+ * is rolled back may stay.
+ */
+struct ToldEffect
+{
+	int64 job_id;
+	bool is_parent;
+};
+
 /* A growing array in the transaction's memory. */
 template <typename T> struct List
 {
@@ -203,6 +214,8 @@ struct Effects
 	List<QueueEffect> queues;
 	List<LockEffect> locks;
 	List<RateEffect> rates;
+	List<ToldEffect> told; /* at most kToldMax; more set all_children */
+	bool all_children;
 	bool announce;
 	bool announce_queue;
 	bool unfiled;
@@ -214,7 +227,8 @@ struct Effects
 	{
 		return leases.size == 0 && jobs.size == 0 && counts.size == 0 && duplicates.size == 0 &&
 			   early.size == 0 && queues.size == 0 && locks.size == 0 && rates.size == 0 &&
-			   !announce && !announce_queue && !unfiled && !deleted && !uncounted && !definitions;
+			   told.size == 0 && !all_children && !announce && !announce_queue && !unfiled &&
+			   !deleted && !uncounted && !definitions;
 	}
 };
 
@@ -326,6 +340,10 @@ void note_wait(Lease *lease, int64 monotonic);
 void note_end(const Lease *lease, LeaseEnd how, int64 monotonic);
 void settle_duplicates(const List<DuplicateEffect> &duplicates);
 void undo_duplicates(SubTransactionId mine);
+
+/* ---- child.cpp. Nothing here can fail ---- */
+
+void settle_told(const Effects &ending);
 
 /* ---- early.cpp. Nothing here can fail ---- */
 

@@ -246,6 +246,7 @@ hand_over_to_entry()
 	entry->deleted = effects.deleted || effects.early.size > 0;
 	entry->uncounted = effects.uncounted;
 	entry->definitions = effects.definitions;
+	entry->children = effects.all_children || effects.told.size > 0;
 	for (const LeaseEffect &effect : effects.leases)
 	{
 		touch(entry, effect.ref, 0);

@@ -1,4 +1,5 @@
 /* The end of prepared transactions: any process that finds such an end applies or undoes the effects (prepared.cpp). */
+#include "engine/child_watch.h"
 #include "engine/hold.h"
 #include "engine/invalidate.h"
 #include "txn/effects.h"
@@ -179,6 +180,8 @@ settle_transaction(PreparedEntry *entry, bool commit)
 		invalidate_all(entry->database);
 	if ((entry->definitions || entry->all_queues) && commit)
 		tell_of_definitions(entry->database);
+	if ((entry->children || entry->all_queues) && commit)
+		tell_all_children(entry->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_entry(entry);
 	/*

@@ -11,6 +11,8 @@
 #pragma once
 
 #include "catalog/queue_row.h"
+#include "dependencies/judge.h"
+#include "engine/child_watch.h"
 #include "engine/exit_status.h"
 #include "jobs/expiry.h"
 #include "load/reconcile.h"
@@ -54,6 +56,8 @@ int64 schedules_wanted_at(const SchedulerState &scheduler);
 int64 watch_handlers(SchedulerState &scheduler);
 int64 handlers_wanted_at(const SchedulerState &scheduler);
 int64 clear_checkpoints(SchedulerState &scheduler);
+int64 settle_children(SchedulerState &scheduler);
+int64 children_wanted_at(const SchedulerState &scheduler);
 
 inline constexpr Duty duties[] = {
 	{"presence", look_around, nullptr, true},
@@ -68,6 +72,7 @@ inline constexpr Duty duties[] = {
 	{"schedules", fire_schedule, schedules_wanted_at, false},
 	{"handlers", watch_handlers, handlers_wanted_at, false},
 	{"checkpoints", clear_checkpoints, nullptr, false},
+	{"children", settle_children, children_wanted_at, false},
 };
 inline constexpr int kDuties = lengthof(duties);
 inline constexpr int kHandlersDuty = 10;
@@ -115,6 +120,36 @@ inline constexpr int kCountsDuty = 3;
 static_assert(queue_duties[kCountsDuty].run == count_rows);
 
 /* ---- the scheduler's state ---- */
+
+struct ChildrenState
+{
+	enum Phase : uint8
+	{
+		kDependencies,
+		kOutcomes,
+		kFlag,
+	};
+	bool begun;	 /* this process has told itself of all children */
+	bool failed; /* a step has begun and not ended */
+	/* What was told, and how far it is judged. */
+	ToldTaken taken;
+	int next_child;
+	int next_parent;
+	int64 parent_to; /* children of that parent up to this one were judged */
+	/* A sweep judges all blocked children, in the order of their ids. */
+	bool sweeping;
+	int64 swept_to;
+	/* Children that another session had in hand, to be judged again at that time (monotonic). */
+	int64 later[kChildrenAtOnce];
+	int later_n;
+	bool later_all; /* there were more such children */
+	int64 later_at;
+	int64 unknown_at = INT64_MAX; /* monotonic: judge all again, since rows were missing */
+	int64 not_before;			  /* monotonic: earliest next step */
+	Phase phase;				  /* of the collection of garbage */
+	int64 collected_to;			  /* position of the pass over the table */
+	int64 collect_at;			  /* monotonic */
+};
 
 struct SchedulerState
 {
@@ -210,6 +245,8 @@ struct SchedulerState
 		bool failed;  /* rows could not be deleted in this pass */
 		bool failing; /* rows could not be deleted in this pass or in the last pass */
 	} checkpoints;
+
+	ChildrenState children;
 };
 
 /* End this scheduler. why: the reason to report to the launcher. */
