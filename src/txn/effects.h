@@ -340,4 +340,14 @@ void tell_batch_at_abort(int64 batch_id);
 /* When this transaction commits, tell of all batches of the database. */
 void tell_all_batches_at_commit();
 
+/* ---- dependencies ---- */
+
+/*
+ * When this transaction commits, tell the scheduler of a blocked child that it has enqueued, or of a
+ * parent with children whose state it has changed. A PREPARE TRANSACTION keeps only that there was
+ * news of some child.
+ */
+void tell_child_at_commit(int64 child_id);
+void tell_parent_at_commit(int64 parent_id);
+
 } // namespace pgq
