@@ -491,21 +491,27 @@ BEGIN
             RAISE 'table "%" has, or a partition of it has, a dropped column', ring
                 USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Dump the database, and restore it.';
         END IF;
-        EXECUTE format('ALTER TABLE %s ADD COLUMN batch_id bigint', ring);
+        EXECUTE format('ALTER TABLE %s ADD COLUMN batch_id bigint, %s ADD COLUMN parents smallint', ring,
+            CASE WHEN ring = 'pgq_ext.job'::regclass THEN 'ADD COLUMN blocked bigint,' ELSE '' END);
         CONTINUE WHEN ring = 'pgq_ext.finished_job'::regclass;
         FOR segment IN SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = ring ORDER BY i.inhrelid
         LOOP
             EXECUTE format('CREATE INDEX %I ON %s (batch_id, job_id) WHERE batch_id IS NOT NULL',
                 (SELECT relname FROM pg_class WHERE oid = segment) || '_by_batch', segment);
+            CONTINUE WHEN ring <> 'pgq_ext.job'::regclass;
+            EXECUTE format('CREATE INDEX %I ON %s (job_id) WHERE blocked IS NOT NULL',
+                (SELECT relname FROM pg_class WHERE oid = segment) || '_blocked', segment);
         END LOOP;
         added := true;
     END LOOP;
     COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: of none. Set when the job is enqueued, and never changed.';
+    COMMENT ON COLUMN pgq_ext.job.blocked IS 'The job waits until its parents have ended, and then for this number of microseconds; NULL: the job is not blocked.';
+    COMMENT ON COLUMN pgq_ext.job.parents IS 'Number of parents of the job; NULL: none. Set when the job is enqueued, and never changed.';
     RETURN added;
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.add_batch_columns() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.add_batch_columns() IS
-'Prepare a database for batches that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs alone, so it waits for all transactions that have used them, prepared ones too, and all later calls wait for it; it reads every job once. Set lock_timeout. True: something was added. May be called again. Error: 55000 a table has a dropped column.';
+'Prepare a database for batches and dependencies that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs alone, so it waits for all transactions that have used them, prepared ones too, and all later calls wait for it; it reads every job once. Set lock_timeout. True: something was added. May be called again. Error: 55000 a table has a dropped column.';
 
 CREATE SEQUENCE pgq_ext.batch_id_seq AS bigint MAXVALUE 137438953471;
 
@@ -568,6 +574,39 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_close_batch';
 REVOKE ALL ON FUNCTION pgq_close_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_close_batch IS
 'Close a batch: no more jobs can be added. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+
+-- ---- dependencies: see src/dependencies/README.md ----
+
+CREATE TABLE pgq_ext.job_dependency (
+    parent_id  bigint NOT NULL,
+    child_id   bigint NOT NULL,
+    on_failure smallint NOT NULL,
+    ref        text
+);
+CREATE INDEX job_dependency_by_parent ON pgq_ext.job_dependency (parent_id, child_id);
+CREATE INDEX job_dependency_by_child ON pgq_ext.job_dependency (child_id);
+-- Without a replica identity, DELETE fails when the table is published, for example by FOR ALL TABLES.
+ALTER TABLE pgq_ext.job_dependency REPLICA IDENTITY FULL;
+REVOKE ALL ON TABLE pgq_ext.job_dependency FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.job_dependency IS
+'Which job waits for the end of which other job (key after of pgq_enqueue_many), and what happens if the parent ends otherwise than by an acknowledgement. Rows are inserted and deleted, and never changed; see src/rows/dependency_row.h.';
+
+CREATE TABLE pgq_ext.job_outcome (
+    job_id   bigint NOT NULL,
+    outcome  smallint NOT NULL,
+    ended_at timestamptz NOT NULL,
+    queue_id integer NOT NULL,
+    result   jsonb,
+    error    text
+);
+CREATE INDEX job_outcome_by_id ON pgq_ext.job_outcome (job_id);
+ALTER TABLE pgq_ext.job_outcome REPLICA IDENTITY FULL;
+REVOKE ALL ON TABLE pgq_ext.job_outcome FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.job_outcome IS
+'How a job has ended that has children, kept until its last child is gone; see src/rows/dependency_row.h. A job may have several rows that say the same.';
+
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_dependency', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_outcome', '');
 
 -- ---- handlers ----
 

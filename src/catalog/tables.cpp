@@ -23,7 +23,8 @@ is_known(Oid relid)
 		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
 		relid == known->held_lock || relid == known->run || relid == known->rate_limit ||
 		relid == known->timetable || relid == known->queue_handler ||
-		relid == known->job_checkpoint || relid == known->job_batch || relid == known->batch_note)
+		relid == known->job_checkpoint || relid == known->job_batch || relid == known->batch_note ||
+		relid == known->job_dependency || relid == known->job_outcome)
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -87,6 +88,12 @@ need(const char *name, Oid schema, char kind)
 }
 
 static constexpr IndexSpec queue_by_name = {"queue_name_key", {{2}}, nullptr}; /* kQueueName */
+
+static constexpr IndexSpec dependency_by_parent = {
+	"job_dependency_by_parent", {{kDependencyParent}, {kDependencyChild}}, nullptr};
+static constexpr IndexSpec dependency_by_child = {
+	"job_dependency_by_child", {{kDependencyChild}}, nullptr};
+static constexpr IndexSpec outcome_by_id = {"job_outcome_by_id", {{kOutcomeJobId}}, nullptr};
 
 static constexpr IndexSpec unique_key_by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
 
@@ -240,6 +247,20 @@ find_unique_key(Tables *t, Oid schema)
 		complain_missing(unique_key_by_hash.name);
 }
 
+/* Find the tables of dependencies. An index may be missing while a restore is running. */
+static void
+find_dependencies(Tables *t, Oid schema)
+{
+	t->job_dependency = get_relname_relid("job_dependency", schema);
+	t->job_outcome = get_relname_relid("job_outcome", schema);
+	auto find = [&](Oid table, const IndexSpec &index) {
+		return OidIsValid(table) ? find_index(index.name, schema, table, index, false) : InvalidOid;
+	};
+	t->dependency_by_parent = find(t->job_dependency, dependency_by_parent);
+	t->dependency_by_child = find(t->job_dependency, dependency_by_child);
+	t->outcome_by_id = find(t->job_outcome, outcome_by_id);
+}
+
 static void
 find_tables(Tables *t, Oid schema, Served version)
 {
@@ -266,6 +287,7 @@ find_tables(Tables *t, Oid schema, Served version)
 		t->job_checkpoint = get_relname_relid("job_checkpoint", schema);
 		t->job_batch = get_relname_relid("job_batch", schema);
 		t->batch_note = get_relname_relid("batch_note", schema);
+		find_dependencies(t, schema);
 	}
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);

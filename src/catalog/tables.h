@@ -74,8 +74,16 @@ struct Tables
 	Oid job_checkpoint;
 	Oid job_batch;
 	Oid batch_note;
+	Oid job_dependency;
+	Oid dependency_by_parent;
+	Oid dependency_by_child;
+	Oid job_outcome;
+	Oid outcome_by_id;
 	Oid ring[kRings]; /* partitioned table of each ring */
-	/* the rings have the column batch_id; a database that was updated from 0.1 may lack it */
+	/*
+	 * the rings have the column batch_id and the columns after it; a database that was updated from
+	 * 0.1 may lack them
+	 */
 	bool has_batches;
 	Oid subscription; /* a subscription that brings rows to the segments; invalid: there is no such subscription */
 	bool has_segments; /* all rings have segments; an index may be missing: has_whole_segments() */

@@ -28,6 +28,9 @@ void insert_summaries(Relation rel, HeapTuple tuple);
  */
 void insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n);
 
+/* Insert the index entries of rows of a table that is no ring. The executor inserts them. */
+void insert_all_index_entries(Relation rel, HeapTuple *tuples, int n);
+
 /*
  * A scan of the row versions to which an index leads. From next_version() to unlock_version(), the
  * tuple slot `slot` pins the version's buffer, and the buffer is share-locked. The scan uses no

@@ -328,15 +328,6 @@ int open_claims(OpenClaim **claims);
  */
 void resolve_prepared();
 
-/* ---- children (engine/child_watch.h) ---- */
-
-/* When this transaction commits, tell the scheduler of a child that this transaction has enqueued. */
-void tell_child_at_commit(int64 child_id);
-/* When this transaction commits, tell of a job that has children and that has ended, or has died. */
-void tell_parent_at_commit(int64 parent_id);
-/* When this transaction commits, tell of all children of the database. */
-void tell_all_children_at_commit();
-
 /* ---- batches ---- */
 
 /*
@@ -348,5 +339,17 @@ void tell_batch_at_commit(int64 batch_id, BatchNews news, int64 job_id);
 void tell_batch_at_abort(int64 batch_id);
 /* When this transaction commits, tell of all batches of the database. */
 void tell_all_batches_at_commit();
+
+/* ---- dependencies ---- */
+
+/*
+ * When this transaction commits, tell the scheduler of a blocked child that it has enqueued, or of a
+ * parent with children whose state it has changed. A PREPARE TRANSACTION keeps only that there was
+ * news of some child.
+ */
+void tell_child_at_commit(int64 child_id);
+void tell_parent_at_commit(int64 parent_id);
+/* When this transaction commits, tell of all blocked children of the database. */
+void tell_all_children_at_commit();
 
 } // namespace pgq
