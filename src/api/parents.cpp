@@ -2,7 +2,7 @@
  * pgq_parents; and the trigger of pgq_ext.job_dependency and pgq_ext.job_outcome, for rows that SQL
  * statements write directly.
  */
-#include "dependencies/parents.h"
+#include "jobs/parents.h"
 #include "api/args.h"
 #include "api/job_list.h"
 #include "api/result_rows.h"

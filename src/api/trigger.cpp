@@ -9,6 +9,7 @@
  */
 #include "api/args.h"
 #include "api/by_hand.h"
+#include "api/parent_row.h"
 #include "api/trigger_data.h"
 #include "catalog/queue_lock.h"
 #include "catalog/shape.h"
@@ -319,6 +320,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	if (comes)
 		admit(data, alone);
+	note_parent(data, kJobRing, alone);
 	if (shared != nullptr && goes)
 		note_deleted_jobs();
 	if (shared == nullptr)
@@ -387,6 +389,7 @@ pgq_dead_job_changed(PG_FUNCTION_ARGS)
 	if (!TRIGGER_FIRED_AFTER(data->tg_event) || shared == nullptr)
 		return Datum{0};
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
+	note_parent(data, kDeadRing, alone);
 	const Tables *t = alone ? nullptr : tables_if_attached();
 	if (t == nullptr || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		note_uncounted_rows();

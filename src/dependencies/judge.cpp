@@ -103,7 +103,7 @@ lock_blocked(const int64 *ids, int n, int64 (&locked)[kChildrenAtOnce])
 	const SpiArgument arguments[] = {id_array(ids, n)};
 	spi_begin();
 	auto rows = static_cast<int>(
-		spi_execute("SELECT job_id, COALESCE(parents, 0) FROM pgq_ext.job WHERE job_id = ANY($1) "
+		spi_execute("SELECT job_id, COALESCE(parents, 0::smallint) FROM pgq_ext.job WHERE job_id = ANY($1) "
 					"AND blocked IS NOT NULL FOR UPDATE SKIP LOCKED",
 					arguments));
 	int parents = 0;

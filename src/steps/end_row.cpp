@@ -7,6 +7,7 @@
 #include "rows/dead_job.h"
 #include "rows/finished_job.h"
 #include "steps/depth.h"
+#include "steps/parent_end.h"
 
 namespace pgq {
 
@@ -79,16 +80,35 @@ end_in_its_way(SegmentSet &segments, const QueueRef &ref, const Place &place, in
 	return delete_job(segments, place, job_id, wait, nullptr, was);
 }
 
+/* Do what the end of the row means for the children of the job. */
+static void
+leave_children(int64 job_id, int32 queue_id, RowEnd why, const Datum *result)
+{
+	switch (why)
+	{
+		case RowEnd::kAcked:
+			return note_parent_ended(job_id, queue_id, JobOutcome::kAcked, result);
+		case RowEnd::kDead:
+			return note_parent_died(job_id);
+		case RowEnd::kCancelled:
+			return note_parent_ended(job_id, queue_id, JobOutcome::kCancelled);
+		case RowEnd::kExpired:
+			return note_parent_ended(job_id, queue_id, JobOutcome::kExpired);
+	}
+}
+
 WriteResult
 end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id, RowEnd why,
-		const Death *death, bool wait, const Finish *finish)
+		const Death *death, bool wait, const Finish *finish, const Datum *result)
 {
 	SchedulingColumns was;
-	WriteResult result =
+	WriteResult written =
 		end_in_its_way(segments, ref, place, job_id, why, death, wait, finish, &was);
-	if (result == WriteResult::kDone)
-		leave_queue(ref, was);
-	return result;
+	if (written != WriteResult::kDone)
+		return written;
+	leave_queue(ref, was);
+	leave_children(job_id, was.queue_id, why, result);
+	return written;
 }
 
 /*

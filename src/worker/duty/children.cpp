@@ -31,7 +31,7 @@ begin_child_sweep(ChildrenState &state)
 static void
 judge_later(ChildrenState &state, int64 child_id)
 {
-	static constexpr int64 kWhile = 100 * USECS_PER_MSEC;
+	static constexpr int64 kWhile = USECS_PER_SEC / 10;
 	if (state.later_n == 0)
 		state.later_at = monotonic_now() + kWhile;
 	if (state.later_n < kChildrenAtOnce)

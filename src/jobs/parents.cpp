@@ -1,4 +1,4 @@
-#include "dependencies/parents.h"
+#include "jobs/parents.h"
 
 #include "catalog/owner_sql.h"
 #include "catalog/tables.h"
