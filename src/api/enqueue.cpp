@@ -6,6 +6,7 @@
 #include "api/result_rows.h"
 #include "enqueue/enqueue_job.h"
 #include "enqueue/job_json.h"
+#include "enqueue/member.h"
 #include "enqueue/unique_key.h"
 #include "rows/job_ids.h"
 #include "rows/unique_key.h"
@@ -61,6 +62,7 @@ struct Enqueuing
 	int64 *ids;
 	KeyedElement *keyed;
 	uint32 n_keyed;
+	AddedMembers added;
 
 	uint32 total() const { return JsonContainerSize(&array->root); }
 };
@@ -139,7 +141,7 @@ enqueue_plain(Enqueuing *enqueuing, MemoryContext scratch)
 	{
 		int n = read_batch(enqueuing, &next, batch, elements);
 		if (n > 0)
-			enqueue_jobs(enqueuing->ref, batch, n, nullptr);
+			enqueue_jobs(enqueuing->ref, batch, n, nullptr, &enqueuing->added);
 		MemoryContextReset(scratch);
 	}
 }
@@ -173,17 +175,18 @@ read_group(const Enqueuing &enqueuing, const KeyedElement *first, KeyedRequest *
 }
 
 static void
-enqueue_group(const Enqueuing &enqueuing, SegmentSet &segments, const KeyedElement *group,
+enqueue_group(Enqueuing &enqueuing, SegmentSet &segments, const KeyedElement *group,
 			  KeyedRequest *requests, int n)
 {
 	int64 ids[kKeysAtOnce];
-	bool fresh = enqueue_fresh(enqueuing.ref, segments, requests, n, ids);
+	bool fresh = enqueue_fresh(enqueuing.ref, segments, requests, n, ids, &enqueuing.added);
 	for (int i = 0; i < n; i++)
 	{
 		uint32 element = group[i].element;
 		if (!fresh)
-			for_elements(&element,
-						 [&] { ids[i] = enqueue_keyed(enqueuing.ref, segments, &requests[i]); });
+			for_elements(&element, [&] {
+				ids[i] = enqueue_keyed(enqueuing.ref, segments, &requests[i], &enqueuing.added);
+			});
 		enqueuing.ids[element] = ids[i];
 	}
 }
@@ -194,7 +197,7 @@ enqueue_group(const Enqueuing &enqueuing, SegmentSet &segments, const KeyedEleme
  * meets the job of the first.
  */
 static void
-enqueue_those_with_key(const Enqueuing &enqueuing, MemoryContext scratch)
+enqueue_those_with_key(Enqueuing &enqueuing, MemoryContext scratch)
 {
 	KeyedElement *keyed = enqueuing.keyed;
 	KeyedRequest requests[kKeysAtOnce];
@@ -231,6 +234,7 @@ enqueue_array(const QueueRef &ref, Jsonb *array, ResultRows *result)
 		enqueue_those_with_key(enqueuing, scratch);
 	MemoryContextSwitchTo(enqueuing.caller);
 	MemoryContextDelete(scratch);
+	enqueuing.added.note();
 	for (uint32 i = 0; i < enqueuing.total(); i++)
 		result->put(Int64GetDatum(enqueuing.ids[i]));
 	pfree(enqueuing.ids);

@@ -146,6 +146,8 @@ verify_one(SegmentSet &segments, Round *round, Candidate *popped, Claim *claim, 
 		give(claim, *round, popped->row, ready);
 	}
 	note_verifying(nullptr);
+	if (fits)
+		note_member_in_hand(popped->row.batch());
 	return fits;
 }
 

@@ -173,6 +173,26 @@ queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id)
 	return found;
 }
 
+int64
+batch_of_job(SegmentSet &segments, const Place &place, int64 job_id)
+{
+	int64 batch_id = 0;
+	Buffer buffer;
+	HeapTupleData tuple;
+	if (lock_version(segments, place, job_id, &buffer, &tuple))
+	{
+		batch_id = batch_of(&tuple, RelationGetDescr(segments.open(place.segment)));
+		UnlockReleaseBuffer(buffer);
+		return batch_id;
+	}
+	visit_versions(segments, segments.open_all(), job_id,
+				   [&](Relation rel, int, HeapTuple version, Buffer) {
+					   batch_id = batch_of(version, RelationGetDescr(rel));
+					   return true;
+				   });
+	return batch_id;
+}
+
 List *
 deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id)
 {

@@ -7,6 +7,7 @@
 #include "rows/dead_job.h"
 #include "rows/finished_job.h"
 #include "steps/depth.h"
+#include "txn/effects.h"
 
 namespace pgq {
 
@@ -86,8 +87,11 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 	SchedulingColumns was;
 	WriteResult result =
 		end_in_its_way(segments, ref, place, job_id, why, death, wait, finish, &was);
-	if (result == WriteResult::kDone)
-		leave_queue(ref, was);
+	if (result != WriteResult::kDone)
+		return result;
+	leave_queue(ref, was);
+	if (why == RowEnd::kAcked)
+		note_member_in_hand(was.batch_id);
 	return result;
 }
 

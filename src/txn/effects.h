@@ -331,6 +331,15 @@ void resolve_prepared();
 /* ---- batches ---- */
 
 /*
+ * Note that this transaction has asserted, claimed, acknowledged or failed a member of the batch, so
+ * that it may add members after the close of the batch. A rollback to a savepoint undoes the note.
+ * batch_id: 0 if the job is no member; then nothing happens. has_member_in_hand() returns whether
+ * there is such a note.
+ */
+void note_member_in_hand(int64 batch_id);
+bool has_member_in_hand(int64 batch_id);
+
+/*
  * When this transaction commits, tell the scheduler of the batch. job_id: the member that has ended,
  * for BatchNews::kEnd. A PREPARE TRANSACTION keeps only that there was news of some batch.
  */

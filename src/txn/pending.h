@@ -151,6 +151,13 @@ struct RateEffect
 	RateKey key;
 };
 
+/* This transaction has a lease of a member of the batch in hand; see note_member_in_hand(). */
+struct MemberInHand
+{
+	Tag tag;
+	int64 batch_id;
+};
+
 /* A growing array in the transaction's memory. */
 template <typename T> struct List
 {
@@ -203,6 +210,7 @@ struct Effects
 	List<QueueEffect> queues;
 	List<LockEffect> locks;
 	List<RateEffect> rates;
+	List<MemberInHand> members_in_hand; /* nothing has to be done for these at the end */
 	bool announce;
 	bool announce_queue;
 	bool unfiled;
@@ -326,6 +334,10 @@ void note_wait(Lease *lease, int64 monotonic);
 void note_end(const Lease *lease, LeaseEnd how, int64 monotonic);
 void settle_duplicates(const List<DuplicateEffect> &duplicates);
 void undo_duplicates(SubTransactionId mine);
+
+/* ---- member_in_hand.cpp. Cannot fail ---- */
+
+void undo_members_in_hand(SubTransactionId mine);
 
 /* ---- early.cpp. Nothing here can fail ---- */
 
