@@ -183,6 +183,7 @@ inline constexpr Column outcome_columns[] = {
 	{"job_id", kInt8},	 {"outcome", kInt2},		  {"ended_at", kTimestamptz},
 	{"queue_id", kInt4}, {"result", kJsonb, kOrNull}, {"error", kText, kOrNull}};
 inline constexpr int kOutcomeColumns = std::size(outcome_columns);
+
 /* Columns of pgq_ext.job_batch, as far as the library reads them by position. */
 enum BatchColumn : int16_t
 {

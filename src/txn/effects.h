@@ -190,6 +190,12 @@ void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
  */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
+/*
+ * Return how this transaction has ended the job; kUnknown if it has not, or has done so by a
+ * statement that ends the rows of many jobs.
+ */
+JobEnd own_end_of(int64 job_id);
+
 /* Return whether SQL statements of this transaction have deleted the row of the leased job. */
 bool deletes_row_of(const Lease *lease, uint64 serial);
 
