@@ -119,14 +119,41 @@ COMMENT ON FUNCTION pgq_release IS
 COMMENT ON FUNCTION pgq_extend IS
 'Let the lease end lease_time from now (default: the length that the claim or the last extension asked for; limited by max_runtime of the queue), and return its end. If the lease already ends later, its end does not change. Takes effect at once and is not undone by rollback. NULL: the lease is stale, its max_runtime is used up, or the job was cancelled or deleted: the worker should stop.';
 
+-- New arguments of pgq_enqueue. The function keeps its OID, so that grants, views and functions that use it stay, and open sessions
+-- find it: its row gets what the row of a function with these arguments has. Calls with fewer arguments get the new defaults.
+CREATE FUNCTION pgq_ext.enqueue_with_more_arguments(
+    queue text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
+    group_key text = null, unique_key text = null, unique_until text = 'finished',
+    unique_for interval = null, on_conflict text = 'keep',
+    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null,
+    after bigint[] = null, on_parent_failure text = 'cancel') RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_enqueue';
+DO $$
+DECLARE
+    changed bigint;
+BEGIN
+    UPDATE pg_catalog.pg_proc f
+    SET pronargs = n.pronargs, pronargdefaults = n.pronargdefaults, proargtypes = n.proargtypes, proargnames = n.proargnames, proargdefaults = n.proargdefaults
+    FROM pg_catalog.pg_proc n
+    WHERE n.oid OPERATOR(pg_catalog.=) 'pgq_ext.enqueue_with_more_arguments'::pg_catalog.regproc AND f.proname OPERATOR(pg_catalog.=) 'pgq_enqueue'
+      AND f.oid IN (SELECT d.objid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+                    WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) 'e'
+                      AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.extname OPERATOR(pg_catalog.=) 'pgq_ext');
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    IF changed OPERATOR(pg_catalog.<>) 1 THEN
+        RAISE 'function pgq_enqueue is missing, or is not a member of extension "pgq_ext"'
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run ALTER EXTENSION pgq_ext ADD FUNCTION, then update the extension.';
+    END IF;
+END $$;
+DROP FUNCTION pgq_ext.enqueue_with_more_arguments;
 COMMENT ON FUNCTION pgq_enqueue IS
-'Add a job and return its id. The job can be claimed after the commit of the transaction, and not before delay is over or run_at is reached. Jobs are handed out in the order of priority (high first), run_at, job_id; in a queue with fair, groups take turns within a priority. group_key (1 to 255 bytes): the group of the job, for group_concurrency, group_rate_limit, fifo and fair of the queue. max_attempts NULL: the value of the queue. A job that no claim has handed out when expires_in is over is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has the key, until that job has ended (unique_until finished) or was handed out (claimed), and for at least unique_for. If a job has the key, its id is returned, and on_conflict says what happens to that job: keep (nothing), replace (it gets the attributes of the new job), preserve_run_at (as replace, but it keeps its run_at), append (the payload, an array, is appended), error. If that job waits, it is not handed out before this transaction has ended; if it is in work, it is not changed. Errors: 42704 no such queue, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, 40001 a job has the key that the snapshot does not see, 53400 pgq_ext.max_leases.';
+'Add a job and return its id. The job can be claimed after the commit of the transaction, and not before delay is over or run_at is reached. Jobs are handed out in the order of priority (high first), run_at, job_id; in a queue with fair, groups take turns within a priority. group_key (1 to 255 bytes): the group of the job, for group_concurrency, group_rate_limit, fifo and fair of the queue. max_attempts NULL: the value of the queue. A job that no claim has handed out when expires_in is over is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has the key, until that job has ended (unique_until finished) or was handed out (claimed), and for at least unique_for. If a job has the key, its id is returned, and on_conflict says what happens to that job: keep (nothing), replace (it gets the attributes of the new job), preserve_run_at (as replace, but it keeps its run_at), append (the payload, an array, is appended), error. If that job waits, it is not handed out before this transaction has ended; if it is in work, it is not changed. batch: the job becomes a member of that batch of pgq_create_batch. after (at most 1000 job ids): the job is blocked until these jobs, its parents, have ended; delay counts from then. on_parent_failure: what happens when a parent has ended in another way than by an acknowledgement: cancel (the job is cancelled), run (it runs all the same), hold (it stays blocked while the parent is a dead letter). The call waits for transactions that are ending or changing a parent. Errors: 42704 no such queue, batch or parent, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, or its job is no member of the batch, or a job with parents meets the job of its key, 54000 too many parents, 40001 a job has the key that the snapshot does not see, 53400 pgq_ext.max_leases, 55000 the batch is closed or finished.';
 
 COMMENT ON FUNCTION pgq_retry IS
-'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. False: the job is leased, it has expired, or there is no such job. To bring back some dead letters: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
+'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. False: the job is leased, it has expired, it is blocked, or there is no such job. To bring back some dead letters: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
 
 COMMENT ON FUNCTION pgq_update IS
-'Change a waiting job; NULL leaves an attribute unchanged. False: the job is leased, it has expired, or there is no such job. Waits for a transaction that is changing the job. No claim hands the job out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
+'Change a waiting job; NULL leaves an attribute unchanged. False: the job is leased, it has expired, or there is no such job. Waits for a transaction that is changing the job. No claim hands the job out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, 55000 the job is blocked, so its run_at cannot be changed, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
 
 COMMENT ON FUNCTION pgq_schedule_preview IS
 'Return the next n (at most 10000) times at which a schedule with this cron expression would run, up to the year 9999. Errors: 22004 no cron, 22023 bad value, or a cron that would not run in the next 40 years.';
@@ -567,13 +594,13 @@ CREATE FUNCTION pgq_create_batch(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_batch';
 REVOKE ALL ON FUNCTION pgq_create_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_batch IS
-'Create a batch, and return its id: jobs become its members by the key batch of pgq_enqueue_many. Each callback is an object as in pgq_enqueue_many, with the key queue, and without unique keys. The callbacks are not enqueued yet in this version. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
+'Create a batch, and return its id: jobs become its members by the argument batch of pgq_enqueue. Each callback is an object as in pgq_enqueue_many, with the key queue, and without unique keys. The callbacks are not enqueued yet in this version. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
 
 CREATE FUNCTION pgq_close_batch(batch bigint) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_close_batch';
 REVOKE ALL ON FUNCTION pgq_close_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_close_batch IS
-'Close a batch: no more jobs can be added. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+'Close a batch: from then on only a transaction that has the lease of one of its jobs in hand (pgq_assert_lease) can add jobs. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
 
 -- ---- dependencies: see src/dependencies/README.md ----
 
@@ -1147,7 +1174,7 @@ COMMENT ON FUNCTION pgq_drop_queue IS
 COMMENT ON FUNCTION pgq_purge_queue IS
 'Delete all waiting jobs of the queue, and return their number; waits for transactions that have locked such a job. Jobs in work and dead letters stay. No job of the queue can be claimed before the transaction ends. Error: 42704 no such queue.';
 COMMENT ON FUNCTION pgq_enqueue_many IS
-'Add the jobs of a JSON array and return their ids in the order of the array: all jobs or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, group_key, unique_key, unique_until, unique_for, on_conflict, headers, max_attempts, expires_in. Calls with several unique keys do not deadlock, whatever the order of the elements. Errors: as pgq_enqueue, naming the element; PQ002 if the queue has no room for all jobs.';
+'Add the jobs of a JSON array and return their ids in the order of the array: all jobs or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, group_key, unique_key, unique_until, unique_for, on_conflict, headers, max_attempts, expires_in, batch, after, on_parent_failure; after may also have names of other elements, which these have as their key ref. Ids are given so that parents have smaller ones than their children. Calls with several unique keys do not deadlock, whatever the order of the elements. Errors: as pgq_enqueue, naming the element; PQ002 if the queue has no room for all jobs.';
 COMMENT ON TYPE pgq_ext.claimed_job IS
 'A job that was handed out, and the lease that proves the right to the job. attempt: 1 for the first attempt. progress: the last progress that an earlier attempt has noted with pgq_progress. Later versions may add attributes at the end.';
 COMMENT ON FUNCTION pgq_ack IS

@@ -2,8 +2,9 @@
 
 namespace pgq {
 
-static_assert(kInt8 == INT8OID && kInt2 == INT2OID && kInt4 == INT4OID && kText == TEXTOID &&
-			  kTimestamptz == TIMESTAMPTZOID && kJsonb == JSONBOID);
+static_assert(kBool == BOOLOID && kInt8 == INT8OID && kInt2 == INT2OID && kInt4 == INT4OID &&
+			  kText == TEXTOID && kOid == OIDOID && kTimestamptz == TIMESTAMPTZOID &&
+			  kJsonb == JSONBOID);
 
 /* ---- one column ---- */
 
@@ -51,21 +52,28 @@ complain_of_table(const char *table, char *what)
 }
 
 void
-check_columns(Relation rel, const Column *columns, int n)
+check_first_columns(Relation rel, const Column *columns, int n)
 {
-	TupleDesc desc = RelationGetDescr(rel);
 	const char *table = RelationGetRelationName(rel);
-	int odd = find_odd(desc, columns, n, true);
+	int odd = find_odd(RelationGetDescr(rel), columns, n, true);
 	if (odd < n)
 		complain_of_table(table, psprintf("Column %d must be \"%s\" of type %s%s.", odd + 1,
 										  columns[odd].name, format_type_be(columns[odd].type),
 										  columns[odd].nulls == Nulls::kNone ? ", NOT NULL" : ""));
-	for (int i = n; i < desc->natts; i++)
-		if (!TupleDescAttr(desc, i)->attisdropped)
-			complain_of_table(table, psprintf("The table must not have a column \"%s\".",
-											  NameStr(TupleDescAttr(desc, i)->attname)));
 	if (rel->rd_tableam != GetHeapamTableAmRoutine())
 		complain_of_table(table, pstrdup("The access method of the table must be heap."));
+}
+
+void
+check_columns(Relation rel, const Column *columns, int n)
+{
+	check_first_columns(rel, columns, n);
+	TupleDesc desc = RelationGetDescr(rel);
+	for (int i = n; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			complain_of_table(RelationGetRelationName(rel),
+							  psprintf("The table must not have a column \"%s\".",
+									   NameStr(TupleDescAttr(desc, i)->attname)));
 }
 
 /* ---- row types ---- */

@@ -21,6 +21,9 @@ namespace pgq {
  */
 void check_columns(Relation rel, const Column *columns, int n);
 
+/* Like check_columns(), but the table may have more columns after these. */
+void check_first_columns(Relation rel, const Column *columns, int n);
+
 /*
  * Raise error 55000 unless the row type pgq_ext.NAME begins with these attributes. desc: the
  * descriptor of that type.

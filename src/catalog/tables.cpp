@@ -94,6 +94,9 @@ static constexpr IndexSpec dependency_by_parent = {
 static constexpr IndexSpec dependency_by_child = {
 	"job_dependency_by_child", {{kDependencyChild}}, nullptr};
 static constexpr IndexSpec outcome_by_id = {"job_outcome_by_id", {{kOutcomeJobId}}, nullptr};
+static constexpr IndexSpec job_batch_by_id = {"job_batch_pkey", {{kBatchId}}, nullptr};
+
+static constexpr IndexSpec batch_note_by_batch = {"batch_note_by_batch", {{kNoteBatch}}, nullptr};
 
 static constexpr IndexSpec unique_key_by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
 
@@ -286,8 +289,12 @@ find_tables(Tables *t, Oid schema, Served version)
 		t->queue_handler = get_relname_relid("queue_handler", schema);
 		t->job_checkpoint = get_relname_relid("job_checkpoint", schema);
 		t->job_batch = get_relname_relid("job_batch", schema);
+		t->job_batch_by_id =
+			find_index(job_batch_by_id.name, schema, t->job_batch, job_batch_by_id, true);
 		t->batch_note = get_relname_relid("batch_note", schema);
 		find_dependencies(t, schema);
+		t->batch_note_by_batch =
+			find_index(batch_note_by_batch.name, schema, t->batch_note, batch_note_by_batch, false);
 	}
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);

@@ -73,12 +73,14 @@ struct Tables
 	Oid queue_handler;
 	Oid job_checkpoint;
 	Oid job_batch;
+	Oid job_batch_by_id; /* invalid: the table or the index is missing; as the next one */
 	Oid batch_note;
 	Oid job_dependency;
 	Oid dependency_by_parent;
 	Oid dependency_by_child;
 	Oid job_outcome;
 	Oid outcome_by_id;
+	Oid batch_note_by_batch;
 	Oid ring[kRings]; /* partitioned table of each ring */
 	/*
 	 * the rings have the column batch_id and the columns after it; a database that was updated from

@@ -10,10 +10,12 @@ namespace pgq {
 /* OIDs of the server's types; catalog/column.cpp asserts that they equal the server's. */
 enum SqlType : uint32_t
 {
+	kBool = 16,
 	kInt8 = 20,
 	kInt2 = 21,
 	kInt4 = 23,
 	kText = 25,
+	kOid = 26,
 	kTimestamptz = 1184,
 	kJsonb = 3802,
 };

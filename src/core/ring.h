@@ -184,6 +184,42 @@ inline constexpr Column outcome_columns[] = {
 	{"queue_id", kInt4}, {"result", kJsonb, kOrNull}, {"error", kText, kOrNull}};
 inline constexpr int kOutcomeColumns = std::size(outcome_columns);
 
+/* Columns of pgq_ext.job_batch, as far as the library reads them by position. */
+enum BatchColumn : int16_t
+{
+	kBeforeBatchColumns,
+	kBatchId,
+	kBatchCreatedAt,
+	kBatchClosedAt,
+	kBatchFinishedAt,
+	kBatchFailedAt,
+	kBatchSucceededAt,
+	kBatchCancelledAt,
+	kBatchPending,
+	kBatchRestored,
+	kBatchMaker,
+};
+inline constexpr Column batch_columns[] = {{"batch_id", kInt8},
+										   {"created_at", kTimestamptz},
+										   {"closed_at", kTimestamptz, kOrNull},
+										   {"finished_at", kTimestamptz, kOrNull},
+										   {"failed_at", kTimestamptz, kOrNull},
+										   {"succeeded_at", kTimestamptz, kOrNull},
+										   {"cancelled_at", kTimestamptz, kOrNull},
+										   {"pending", kBool},
+										   {"restored", kBool},
+										   {"maker", kOid, kOrNull}};
+
+/* Columns of pgq_ext.batch_note. */
+enum NoteColumn : int16_t
+{
+	kBeforeNoteColumns,
+	kNoteBatch,
+	kNoteWhat,
+	kNoteN,
+};
+inline constexpr Column note_columns[] = {{"batch_id", kInt8}, {"what", kInt2}, {"n", kInt8}};
+
 /* ---- indexes ---- */
 
 enum IndexName : uint8_t

@@ -63,7 +63,7 @@ fence_new_jobs(NewJob *jobs, int n)
 }
 
 void
-enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids)
+enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids, AddedMembers *added)
 {
 	auto *hints = static_cast<Hint *>(palloc(n * sizeof(Hint)));
 	reserve_hints(ref, tables().queue, n);
@@ -81,7 +81,7 @@ enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids)
 			ids[i] = hints[i].key.job_id;
 	}
 	pfree(hints);
-	members.note();
+	members.note(added);
 }
 
 } // namespace pgq

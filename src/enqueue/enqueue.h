@@ -6,6 +6,8 @@
 
 namespace pgq {
 
+class AddedMembers;
+
 /*
  * Look up the queue, and lock it for writing until the transaction ends, so that this transaction
  * and pgq_drop_queue wait for each other. permission: what the caller wants to do, which decides the
@@ -15,8 +17,10 @@ QueueRef queue_for_enqueue(const char *name, Permission permission = Permission:
 
 /*
  * Insert the jobs, and register hints and counts for them. ids: receives one id for each job, in
- * the order of the jobs; null if the caller has set the ids of all jobs.
+ * the order of the jobs; null if the caller has set the ids of all jobs. added: receives the members
+ * of batches, and the caller writes their notes; null if this call is to write them.
  */
-void enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids);
+void enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids,
+				  AddedMembers *added = nullptr);
 
 } // namespace pgq

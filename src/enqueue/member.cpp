@@ -21,28 +21,54 @@ require_batch_columns()
 								"at a quiet time.")));
 }
 
+static bool
+may_use(const BatchRow &batch)
+{
+	return is_owner() || (OidIsValid(batch.maker) && has_privs_of_role(GetUserId(), batch.maker));
+}
+
 BatchRow
 require_batch(int64 batch_id)
 {
 	BatchRow batch;
-	bool found = find_batch(batch_id, &batch);
-	if (!found ||
-		!(is_owner() || (OidIsValid(batch.maker) && has_privs_of_role(GetUserId(), batch.maker))))
+	if (!find_batch(batch_id, &batch) || !may_use(batch))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
 						errmsg("batch %lld does not exist", static_cast<long long>(batch_id)),
 						errhint("Only members of the role that has created a batch can use it.")));
 	return batch;
 }
 
+BatchRow
+require_batch_to_add(int64 batch_id)
+{
+	BatchRow batch;
+	if (!find_batch(batch_id, &batch) || !(may_use(batch) || has_member_in_hand(batch_id)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("batch %lld does not exist", static_cast<long long>(batch_id)),
+				 errhint("Only members of the role that has created a batch can add to it, and "
+						 "workers of its jobs, which call pgq_assert_lease first.")));
+	return batch;
+}
+
+/* Raise 55000 unless this transaction may add to the batch now. */
 static void
 require_open_batch(int64 batch_id)
 {
-	BatchRow batch = require_batch(batch_id);
-	if (batch.finished || batch.closed)
+	BatchRow batch = require_batch_to_add(batch_id);
+	if (batch.finished)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("batch %lld is %s", static_cast<long long>(batch_id),
-							   batch.finished ? "finished" : "closed"),
+						errmsg("batch %lld is finished", static_cast<long long>(batch_id)),
 						errhint("Add the job to a new batch.")));
+	if (batch.closed && !has_member_in_hand(batch_id))
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("batch %lld is closed", static_cast<long long>(batch_id)),
+			 errdetail("Only a transaction that has the lease of one of its jobs in hand can "
+					   "add jobs to it."),
+			 errhint("Call pgq_assert_lease for that job first, in the same transaction, or add "
+					 "the job to a new batch.")));
 }
 
 void
@@ -90,10 +116,51 @@ Members::release() const
 }
 
 void
-Members::note() const
+Members::note(AddedMembers *added) const
 {
+	AddedMembers mine;
 	for (int i = 0; i < n_; i++)
-		add_note(batches_[i].batch_id, Note::kAdded, batches_[i].jobs);
+		(added != nullptr ? added : &mine)->add(batches_[i].batch_id, batches_[i].jobs);
+	mine.note();
+}
+
+/* ---- the notes of a call ---- */
+
+void
+AddedMembers::add(int64 batch_id, int64 jobs)
+{
+	if (n_ > 0 && notes_[n_ - 1].batch_id == batch_id)
+	{
+		notes_[n_ - 1].n += jobs;
+		return;
+	}
+	if (n_ == size_)
+	{
+		size_ = Max(2 * size_, 4);
+		Size bytes = mul_size(size_, sizeof(NewNote));
+		notes_ = static_cast<NewNote *>(notes_ == nullptr ? MemoryContextAllocHuge(memory_, bytes)
+														  : repalloc_huge(notes_, bytes));
+	}
+	notes_[n_++] = {batch_id, Note::kAdded, jobs};
+}
+
+void
+AddedMembers::note()
+{
+	if (n_ == 0)
+		return;
+	std::sort(notes_, notes_ + n_,
+			  [](const NewNote &a, const NewNote &b) { return a.batch_id < b.batch_id; });
+	int batches = 0;
+	for (int i = 1; i < n_; i++)
+		if (notes_[i].batch_id == notes_[batches].batch_id)
+			notes_[batches].n += notes_[i].n;
+		else
+			notes_[++batches] = notes_[i];
+	add_notes(notes_, batches + 1);
+	pfree(notes_);
+	notes_ = nullptr;
+	n_ = size_ = 0;
 }
 
 } // namespace pgq

@@ -9,6 +9,26 @@
 
 namespace pgq {
 
+/*
+ * Members that one call has added, gathered so that the call writes one note for each batch. The
+ * memory is of the context that is current when the object is made.
+ */
+class AddedMembers
+{
+public:
+	AddedMembers() : memory_(CurrentMemoryContext) {}
+
+	void add(int64 batch_id, int64 jobs);
+	/* Write the notes. */
+	void note();
+
+private:
+	MemoryContext memory_;
+	NewNote *notes_ = nullptr;
+	int n_ = 0;
+	int size_ = 0;
+};
+
 /* Raise 55000 unless the tables have the column batch_id. */
 void require_batch_columns();
 
@@ -17,6 +37,12 @@ void require_batch_columns();
  * role may not use it: a role without the right must not learn which batches exist.
  */
 BatchRow require_batch(int64 batch_id);
+
+/*
+ * Like require_batch(), for a role that adds a member. A transaction that has a member of the batch
+ * in hand may do so without the right.
+ */
+BatchRow require_batch_to_add(int64 batch_id);
 
 /* The batches of jobs that are inserted together. */
 class Members
@@ -29,8 +55,8 @@ public:
 	void join() const;
 	/* Release the tags. The rows of the jobs and their index entries are in. */
 	void release() const;
-	/* Write a note for each batch. */
-	void note() const;
+	/* Write a note for each batch, or leave that to `added`. */
+	void note(AddedMembers *added) const;
 
 private:
 	struct Joined

@@ -4,6 +4,7 @@
 #include "engine/token.h"
 #include "enqueue/enqueue.h"
 #include "enqueue/key_owner_wait.h"
+#include "enqueue/member.h"
 #include "load/attach.h"
 #include "pg/stop_point.h"
 #include "rows/key_period.h"
@@ -116,7 +117,8 @@ change_of(const JobRow &row, const KeyedRequest &request)
 		return change;
 	}
 	replace_all(&change, job);
-	if (request.rules.on_conflict == OnConflict::kReplace)
+	/* A blocked job becomes due when its parents have ended, with the delay that it was given. */
+	if (request.rules.on_conflict == OnConflict::kReplace && !row.blocked())
 	{
 		TimestampTz run_at = DatumGetTimestampTz(job.values[kJobRunAt - 1]);
 		change.set(kJobRunAt, TimestampTzGetDatum(put_off(row, run_at, wall_now())));
@@ -144,7 +146,8 @@ change_owner(const KeyedJob &owner, const KeyedRequest &request)
 
 /*
  * Raise 23505 if the new job was to be a member of a batch, and the owner is not. The owner does not
- * become a member, so the batch could finish before the work is done.
+ * become a member, so the batch could finish before the work is done. A role that may not add to the
+ * batch does not learn which jobs are its members: raise 42704.
  */
 static void
 require_same_batch(const KeyedJob &owner, OwnerAnswer how, const KeyedRequest &request)
@@ -152,6 +155,8 @@ require_same_batch(const KeyedJob &owner, OwnerAnswer how, const KeyedRequest &r
 	if (request.job.nulls[kJobBatch - 1])
 		return;
 	int64 wanted = DatumGetInt64(request.job.values[kJobBatch - 1]);
+	require_batch_columns();
+	(void) require_batch_to_add(wanted);
 	if (how == OwnerAnswer::kOver || owner.batch_id != wanted)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
@@ -162,6 +167,22 @@ require_same_batch(const KeyedJob &owner, OwnerAnswer how, const KeyedRequest &r
 }
 
 /*
+ * Raise 23505 if the new job has parents. The owner does not wait for them, so its work could be done
+ * too early.
+ */
+static void
+refuse_parents(const KeyedJob &owner, const KeyedRequest &request)
+{
+	if (!request.job.nulls[kJobParents - 1])
+		ereport(ERROR,
+				(errcode(ERRCODE_UNIQUE_VIOLATION),
+				 errmsg("job %lld has unique key \"%s\", and cannot take the place of a job with "
+						"parents",
+						static_cast<long long>(owner.job_id()), text_to_cstring(request.rules.key)),
+				 errhint("Enqueue the job without after, or with a unique key of its own.")));
+}
+
+/*
  * Answer the request with the owner, changing the owner if the request asks for it. Returns false
  * if the search must be repeated.
  */
@@ -169,9 +190,10 @@ static bool
 meet_owner(SegmentSet &segments, const OwnerSearch &search, OwnerAnswer how,
 		   const KeyedRequest &request)
 {
+	require_same_batch(search.owner, how, request);
+	refuse_parents(search.owner, request);
 	if (search.only_ask)
 		complain_conflict(request.rules, search.owner.job_id());
-	require_same_batch(search.owner, how, request);
 	if (how != OwnerAnswer::kOver)
 		require_visible(segments, search.owner);
 	/* Change the owner only if it is a waiting job, not if it is in work or has ended. */
@@ -230,11 +252,11 @@ look_at_period(OwnerSearch *search)
  * for the key find the new row and wait for this transaction.
  */
 static int64
-become_owner(const QueueRef &ref, KeyedRequest *request)
+become_owner(const QueueRef &ref, KeyedRequest *request, AddedMembers *added)
 {
 	int64 id;
 	enter_queue(ref, 1);
-	enqueue_jobs(ref, &request->job, 1, &id);
+	enqueue_jobs(ref, &request->job, 1, &id, added);
 	return id;
 }
 
@@ -251,7 +273,7 @@ with_period(const UniqueKey &key, const KeyRules &rules, int64 job_id)
  * sessions can find the new job or the owner is held, and before any wait.
  */
 int64
-enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
+enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request, AddedMembers *added)
 {
 	OwnerSearch search = begin_search(ref, *request);
 	for (;;)
@@ -269,7 +291,7 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
 		if (meeting != OwnerAnswer::kNotYet)
 			end_search(&search);
 		if (meeting == OwnerAnswer::kNobody)
-			id = become_owner(ref, request);
+			id = become_owner(ref, request, added);
 		unlock_key(ref.queue_id, request->hash);
 		/* Without the key's lock: wait and search again, or answer the request. */
 		if (meeting == OwnerAnswer::kNotYet)
@@ -284,13 +306,14 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request)
 /* ---- many at once ---- */
 
 static void
-insert_fresh(const QueueRef &ref, const KeyedRequest *requests, int n, int64 *ids)
+insert_fresh(const QueueRef &ref, const KeyedRequest *requests, int n, int64 *ids,
+			 AddedMembers *added)
 {
 	auto *jobs = static_cast<NewJob *>(palloc(n * sizeof(NewJob)));
 	for (int i = 0; i < n; i++)
 		jobs[i] = requests[i].job;
 	enter_queue(ref, n);
-	enqueue_jobs(ref, jobs, n, ids);
+	enqueue_jobs(ref, jobs, n, ids, added);
 }
 
 /*
@@ -298,7 +321,8 @@ insert_fresh(const QueueRef &ref, const KeyedRequest *requests, int n, int64 *id
  * a key waits only for locks with greater hashes, and no deadlock is possible.
  */
 bool
-enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n, int64 *ids)
+enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n, int64 *ids,
+			  AddedMembers *added)
 {
 	UniqueKey keys[kKeysAtOnce];
 	(void) segments.open_all();
@@ -309,7 +333,7 @@ enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests,
 	}
 	bool fresh = !may_have_keys(segments, keys, n) && !have_key_periods(keys, n, wall_now());
 	if (fresh)
-		insert_fresh(ref, requests, n, ids);
+		insert_fresh(ref, requests, n, ids, added);
 	for (int i = 0; i < n; i++)
 		unlock_key(ref.queue_id, keys[i].hash);
 	for (int i = 0; i < n && fresh; i++)

@@ -9,6 +9,8 @@
 
 namespace pgq {
 
+class AddedMembers;
+
 /* A job to be enqueued, and the rules for its unique key. */
 struct KeyedRequest
 {
@@ -24,9 +26,10 @@ KeyedRequest keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &
 /*
  * Enqueue the job, or find the owner of its key. Returns the id of the new job or of the owner.
  * segments: opened here for reading; the caller closes them. Waits for transactions that decide
- * about the key. Raises 23505, 22023, 40001, 53400.
+ * about the key. added: as for enqueue_jobs(). Raises 23505, 22023, 40001, 53400.
  */
-int64 enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request);
+int64 enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request,
+					AddedMembers *added = nullptr);
 
 /*
  * Enqueue at most kKeysAtOnce jobs with different keys, sorted by the hashes of the keys, if no job
@@ -35,6 +38,6 @@ int64 enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *req
  */
 inline constexpr int kKeysAtOnce = 64;
 bool enqueue_fresh(const QueueRef &ref, SegmentSet &segments, KeyedRequest *requests, int n,
-				   int64 *ids);
+				   int64 *ids, AddedMembers *added);
 
 } // namespace pgq

@@ -126,9 +126,12 @@ lock_queue_of(int64 job_id)
 		(void) lock_queue(queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 }
 
-/* Return whether the row exists. Waits for a transaction that is deleting the row. */
+/*
+ * Return whether the row exists. Waits for a transaction that is deleting the row. *batch_id: the
+ * batch of the row.
+ */
 static bool
-has_row(int64 job_id, const Place &place)
+has_row(int64 job_id, const Place &place, int64 *batch_id)
 {
 	JobRow row;
 	SegmentSet segments(RowExclusiveLock);
@@ -136,6 +139,9 @@ has_row(int64 job_id, const Place &place)
 	bool has = visibility == Visibility::kBusy
 				   ? keep_job(segments, place, job_id) == WriteResult::kDone
 				   : visibility != Visibility::kDead;
+	if (has)
+		*batch_id =
+			visibility == Visibility::kLive ? row.batch() : batch_of_job(segments, place, job_id);
 	segments.close();
 	return has;
 }
@@ -147,8 +153,11 @@ assert_lease(int64 job_id, int64 token)
 	lock_queue_of(job_id);
 	if (!take_in_hand(job_id, token, Intent::kAssert, LeaseEnd::kUncounted, &held))
 		return false;
-	bool has = has_row(job_id, held.place);
-	if (!has)
+	int64 batch_id;
+	bool has = has_row(job_id, held.place, &batch_id);
+	if (has)
+		note_member_in_hand(batch_id);
+	else
 		(void) end_if_rowless(job_id, token, held.place);
 	return has;
 }

@@ -34,6 +34,18 @@ enum class Note : int16
 	kDeadLetterDeleted = 8,
 };
 
+struct NewNote
+{
+	int64 batch_id;
+	Note what;
+	int64 n;
+};
+
+/*
+ * Insert notes, without the executor: triggers and constraints that users have added to the table
+ * do not matter. The next statement of the transaction sees them.
+ */
+void add_notes(const NewNote *notes, int n);
 void add_note(int64 batch_id, Note what, int64 n);
 
 } // namespace pgq

@@ -211,7 +211,7 @@ name_of_outcome(JobOutcome outcome)
 }
 
 bool
-find_outcome(int64 job_id, JobOutcome *outcome, TransactionId *decider)
+find_outcome(int64 job_id, JobOutcome *outcome, TransactionId *decider, int32 *queue_id)
 {
 	bool found = false;
 	Relation rel = open_outcomes(AccessShareLock);
@@ -220,12 +220,15 @@ find_outcome(int64 job_id, JobOutcome *outcome, TransactionId *decider)
 							 TransactionId open = InvalidTransactionId;
 							 if (!is_there(tuple, buffer, &open))
 								 return false;
+							 bool is_null;
+							 if (queue_id != nullptr)
+								 *queue_id = DatumGetInt32(
+									 heap_getattr(tuple, kOutcomeQueueId, desc, &is_null));
 							 if (TransactionIdIsValid(open))
 							 {
 								 *decider = open;
 								 return false;
 							 }
-							 bool is_null;
 							 found = true;
 							 *outcome = static_cast<JobOutcome>(
 								 DatumGetInt16(heap_getattr(tuple, kOutcomeWhat, desc, &is_null)));

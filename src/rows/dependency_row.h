@@ -77,8 +77,10 @@ void add_outcomes(const OutcomeRow *outcomes, int n);
 
 /*
  * Return whether the job has an outcome. *decider: unchanged, or an open transaction that has
- * inserted an outcome or is deleting one: its end decides. Then the result is false.
+ * inserted an outcome or is deleting one: its end decides. queue_id: set to the queue in which the
+ * job has ended, unless NULL.
  */
-bool find_outcome(int64 job_id, JobOutcome *outcome, TransactionId *decider);
+bool find_outcome(int64 job_id, JobOutcome *outcome, TransactionId *decider,
+				  int32 *queue_id = nullptr);
 
 } // namespace pgq

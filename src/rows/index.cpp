@@ -179,6 +179,16 @@ insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples,
 }
 
 void
+insert_index_entries(Relation rel, Oid own, HeapTuple *tuples, int n)
+{
+	insert_entries(rel, own, tuples, n, UNIQUE_CHECK_NO, [](HeapTuple) { return true; });
+	List *indexes = RelationGetIndexList(rel);
+	if (list_length(indexes) > 1)
+		insert_as_owner(rel, tuples, n, &own, 1, true);
+	list_free(indexes);
+}
+
+void
 open_index_lookup(IndexLookup *lookup, Relation heap, Oid index, int keys)
 {
 	lookup->index = index_open(index, AccessShareLock);

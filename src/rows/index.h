@@ -32,6 +32,12 @@ void insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tu
 void insert_all_index_entries(Relation rel, HeapTuple *tuples, int n);
 
 /*
+ * Insert the entries of rows of another table, of which `own` is the extension's only index, into
+ * all indexes of the table. The index `own` is not unique.
+ */
+void insert_index_entries(Relation rel, Oid own, HeapTuple *tuples, int n);
+
+/*
  * A scan of the row versions to which an index leads. From next_version() to unlock_version(), the
  * tuple slot `slot` pins the version's buffer, and the buffer is share-locked. The scan uses no
  * MVCC snapshot, so nothing is registered for serializable transactions

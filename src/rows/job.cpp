@@ -58,7 +58,8 @@ scheduling_columns_of(HeapTuple tuple, TupleDesc desc)
 	return {.queue_id = DatumGetInt32(value(kJobQueueId)),
 			.run_at = run_at,
 			.delayed = is_delayed(run_at, DatumGetTimestampTz(value(kJobEnqueuedAt)),
-								  DatumGetInt32(value(kJobAttempts)))};
+								  DatumGetInt32(value(kJobAttempts))),
+			.batch_id = batch_of(tuple, desc)};
 }
 
 void

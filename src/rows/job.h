@@ -53,6 +53,7 @@ struct JobRow
 	bool expired() const { return !is_null(kJobExpiresAt) && expired(wall_now()); }
 	/* Return whether the job is blocked: a parent has not ended yet (README of dependencies/). */
 	bool blocked() const { return !is_null(kJobBlocked); }
+	int64 batch() const { return is_null(kJobBatch) ? 0 : DatumGetInt64(value(kJobBatch)); }
 	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }
 	Hint hint() const
 	{
@@ -69,7 +70,8 @@ struct SchedulingColumns
 {
 	int32 queue_id;
 	TimestampTz run_at;
-	bool delayed; /* the job waits for run_at, if run_at is still in the future */
+	bool delayed;	/* the job waits for run_at, if run_at is still in the future */
+	int64 batch_id; /* 0: none */
 
 	friend bool operator==(const SchedulingColumns &, const SchedulingColumns &) = default;
 };

@@ -95,10 +95,10 @@ CREATE FUNCTION pgq_create_batch(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_batch';
 REVOKE ALL ON FUNCTION pgq_create_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_batch IS
-'Create a batch, and return its id: jobs become its members by the key batch of pgq_enqueue_many. Each callback is an object as in pgq_enqueue_many, with the key queue, and without unique keys. The callbacks are not enqueued yet in this version. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
+'Create a batch, and return its id: jobs become its members by the argument batch of pgq_enqueue. Each callback is an object as in pgq_enqueue_many, with the key queue, and without unique keys. The callbacks are not enqueued yet in this version. metadata: any value, kept with the batch. The batch belongs to the current role. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 a callback has no queue or payload, 22023 bad value, 55000 the database needs pgq_ext.add_batch_columns().';
 
 CREATE FUNCTION pgq_close_batch(batch bigint) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_close_batch';
 REVOKE ALL ON FUNCTION pgq_close_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_close_batch IS
-'Close a batch: no more jobs can be added. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
+'Close a batch: from then on only a transaction that has the lease of one of its jobs in hand (pgq_assert_lease) can add jobs. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';

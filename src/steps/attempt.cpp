@@ -161,6 +161,8 @@ retry_or_bury(SegmentSet &segments, const EndingLease &ending, const Failure &fa
 	WriteResult located = locate_job(segments, ending.place, ending.job_id, wait, &row);
 	if (located != WriteResult::kDone)
 		return attempt_end(located, AttemptEnd::kRetry);
+	if (failure.loss == nullptr)
+		note_member_in_hand(row.batch());
 	int32 failed = row.next_attempt();
 	bool used_up = failed >= row.max_attempts(ending.options.max_attempts);
 	if (failure.retry && !used_up)

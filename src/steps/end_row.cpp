@@ -8,6 +8,7 @@
 #include "rows/finished_job.h"
 #include "steps/depth.h"
 #include "steps/parent_end.h"
+#include "txn/effects.h"
 
 namespace pgq {
 
@@ -107,6 +108,8 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 	if (written != WriteResult::kDone)
 		return written;
 	leave_queue(ref, was);
+	if (why == RowEnd::kAcked)
+		note_member_in_hand(was.batch_id);
 	leave_children(job_id, was.queue_id, why, result);
 	return written;
 }

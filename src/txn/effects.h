@@ -190,6 +190,12 @@ void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
  */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
+/*
+ * Return how this transaction has ended the job; kUnknown if it has not, or has done so by a
+ * statement that ends the rows of many jobs.
+ */
+JobEnd own_end_of(int64 job_id);
+
 /* Return whether SQL statements of this transaction have deleted the row of the leased job. */
 bool deletes_row_of(const Lease *lease, uint64 serial);
 
@@ -329,6 +335,15 @@ int open_claims(OpenClaim **claims);
 void resolve_prepared();
 
 /* ---- batches ---- */
+
+/*
+ * Note that this transaction has asserted, claimed, acknowledged or failed a member of the batch, so
+ * that it may add members after the close of the batch. A rollback to a savepoint undoes the note.
+ * batch_id: 0 if the job is no member; then nothing happens. has_member_in_hand() returns whether
+ * there is such a note.
+ */
+void note_member_in_hand(int64 batch_id);
+bool has_member_in_hand(int64 batch_id);
 
 /*
  * When this transaction commits, tell the scheduler of the batch. job_id: the member that has ended,

@@ -162,6 +162,13 @@ struct ToldEffect
 	bool is_parent;
 };
 
+/* This transaction has a lease of a member of the batch in hand; see note_member_in_hand(). */
+struct MemberInHand
+{
+	Tag tag;
+	int64 batch_id;
+};
+
 /* A growing array in the transaction's memory. */
 template <typename T> struct List
 {
@@ -216,6 +223,7 @@ struct Effects
 	List<RateEffect> rates;
 	List<ToldEffect> told; /* at most kToldMax; more set all_children */
 	bool all_children;
+	List<MemberInHand> members_in_hand; /* nothing has to be done for these at the end */
 	bool announce;
 	bool announce_queue;
 	bool unfiled;
@@ -344,6 +352,9 @@ void undo_duplicates(SubTransactionId mine);
 /* ---- child.cpp. Nothing here can fail ---- */
 
 void settle_told(const Effects &ending);
+/* ---- member_in_hand.cpp. Cannot fail ---- */
+
+void undo_members_in_hand(SubTransactionId mine);
 
 /* ---- early.cpp. Nothing here can fail ---- */
 
