@@ -106,6 +106,7 @@ RESET ROLE;
 
 SELECT count(*) FROM pgq_check();
 SELECT pgq_drop_queue('batch_q', force => true), pgq_drop_queue('batch_done');
+UPDATE pgq_ext.job_batch SET pending = false;
 DELETE FROM pgq_ext.job_batch;
 DELETE FROM pgq_ext.batch_note;
 DROP OWNED BY regress_pgq_eve, regress_pgq_mate;

@@ -14,6 +14,7 @@
 #include "pg/stop_point.h"
 #include "ring/rotation.h"
 #include "ring/segment_guard.h"
+#include "rows/deleted_member.h"
 #include "sync/run.h"
 #include "txn/effects.h"
 #include "txn/session_end.h"
@@ -36,6 +37,7 @@ _PG_init(void)
 	pgq::segment_guard_init();
 	pgq::stop_point_init();
 	pgq::effects_init();
+	pgq::member_notes_init();
 	pgq::prepared_claims_init();
 	pgq::session_end_init();
 	pgq::restore_init();

@@ -9,6 +9,7 @@
  */
 #include "api/args.h"
 #include "api/by_hand.h"
+#include "api/member_row.h"
 #include "api/parent_row.h"
 #include "api/trigger_data.h"
 #include "catalog/queue_lock.h"
@@ -320,6 +321,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	if (comes)
 		admit(data, alone);
+	note_member(data, kJobRing);
 	note_parent(data, kJobRing, alone);
 	if (shared != nullptr && goes)
 		note_deleted_jobs();
@@ -363,6 +365,8 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 		TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		return PointerGetDatum(row);
 	Relation rel = data->tg_relation;
+	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+		refuse_other_batch(data);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) &&
 		!is_another_job(RelationGetDescr(rel), data->tg_trigtuple, row))
 		return PointerGetDatum(row);
@@ -380,13 +384,16 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 
 /*
  * Trigger that counts dead letters which SQL inserts or deletes, in statements of the extension or
- * of a user.
+ * of a user, and notes what this means for their batches.
  */
 PGDLLEXPORT Datum
 pgq_dead_job_changed(PG_FUNCTION_ARGS)
 {
 	const TriggerData *data = trigger_data(fcinfo, "dead_job_changed");
-	if (!TRIGGER_FIRED_AFTER(data->tg_event) || shared == nullptr)
+	if (!TRIGGER_FIRED_AFTER(data->tg_event))
+		return Datum{0};
+	note_member(data, kDeadRing);
+	if (shared == nullptr)
 		return Datum{0};
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
 	note_parent(data, kDeadRing, alone);

@@ -8,6 +8,7 @@
 #include "load/attach.h"
 #include "pg/clock.h"
 #include "rows/batch_row.h"
+#include "rows/deleted_member.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -54,11 +55,14 @@ create_batch(const BatchSpec &spec)
 		json_argument(spec.metadata)};
 	int64 batch_id = 0;
 	as_owner([&] {
-		(void) spi_execute("INSERT INTO pgq_ext.job_batch (batch_id, restored, maker, maker_name, "
-						   "on_success, on_failure, on_finish, metadata) "
-						   "SELECT pg_catalog.nextval('pgq_ext.batch_id_seq') * 65536 + $1, false, $2, "
-						   "$3, $4, $5, $6, $7 RETURNING batch_id",
-						   arguments);
+		with_deed(Deed::kBatch, [&] {
+			(void) spi_execute(
+				"INSERT INTO pgq_ext.job_batch (batch_id, restored, maker, maker_name, "
+				"on_success, on_failure, on_finish, metadata) "
+				"SELECT pg_catalog.nextval('pgq_ext.batch_id_seq') * 65536 + $1, false, $2, "
+				"$3, $4, $5, $6, $7 RETURNING batch_id",
+				arguments);
+		});
 		batch_id = DatumGetInt64(spi_value(0, 1, INT8OID));
 	});
 	CommandCounterIncrement();
@@ -71,12 +75,22 @@ close_batch(int64 batch_id)
 	(void) require_batch(batch_id);
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(batch_id), false}};
 	as_owner([&] {
-		(void) spi_execute("UPDATE pgq_ext.job_batch SET closed_at = pg_catalog.clock_timestamp() "
-						   "WHERE batch_id OPERATOR(pg_catalog.=) $1 AND closed_at IS NULL",
-						   arguments);
+		with_deed(Deed::kBatch, [&] {
+			(void) spi_execute(
+				"UPDATE pgq_ext.job_batch SET closed_at = pg_catalog.clock_timestamp() "
+				"WHERE batch_id OPERATOR(pg_catalog.=) $1 AND closed_at IS NULL",
+				arguments);
+		});
 	});
 	CommandCounterIncrement();
 	tell_batch_at_commit(batch_id, BatchNews::kChange, 0);
+}
+
+void
+find_batch_makers()
+{
+	as_owner([] { spi_run("UPDATE pgq_ext.job_batch SET maker = NULL, restored = true"); });
+	tell_all_batches_at_commit();
 }
 
 } // namespace pgq

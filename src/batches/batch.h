@@ -27,4 +27,11 @@ int64 create_batch(const BatchSpec &spec);
  */
 void close_batch(int64 batch_id);
 
+/*
+ * Look up the makers of all batches again by maker_name, and let the scheduler look at all batches:
+ * rows may have come while the trigger of the table was switched off. Any UPDATE of the column maker
+ * makes the trigger look up the role.
+ */
+void find_batch_makers();
+
 } // namespace pgq

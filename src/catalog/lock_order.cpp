@@ -36,6 +36,32 @@ lock_indexes(const Segment &segment, LOCKMODE mode)
 }
 
 bool
+lock_with_indexes(Oid relid, LOCKMODE mode)
+{
+	if (!ConditionalLockRelationOid(relid, mode))
+		return false;
+	Relation rel = table_open(relid, NoLock);
+	List *indexes = RelationGetIndexList(rel);
+	bool locked = true;
+	ListCell *cell;
+	foreach (cell, indexes)
+		locked = locked && ConditionalLockRelationOid(lfirst_oid(cell), mode);
+	list_free(indexes);
+	table_close(rel, NoLock);
+	return locked;
+}
+
+bool
+lock_notes(const Tables &t)
+{
+	auto lock = [](Oid table, LOCKMODE mode) {
+		return !OidIsValid(table) || lock_with_indexes(table, mode);
+	};
+	return lock(t.batch_note, RowExclusiveLock) && lock(t.job_dependency, AccessShareLock) &&
+		   lock(t.job_outcome, RowExclusiveLock);
+}
+
+bool
 lock_tables(LOCKMODE mode)
 {
 	static constexpr const char *names[] = {"queue", "token_mark", "token_key", "saved_lease",
@@ -71,7 +97,8 @@ lock_and_serve(LOCKMODE mode)
 	if (!lock_tables(mode))
 		return false;
 	const Tables *t = tables_if_attached();
-	return t != nullptr && has_whole_segments() && !OidIsValid(t->subscription);
+	return t != nullptr && has_whole_segments() && !OidIsValid(t->subscription) &&
+		   (mode < RowExclusiveLock || lock_notes(*t));
 }
 
 } // namespace pgq

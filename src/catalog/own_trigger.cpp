@@ -42,6 +42,10 @@ static constexpr OwnTrigger kTriggers[] = {
 	 true},
 	{"job_dependency", "dependency_came", "dependency_came", kBefore | TRIGGER_TYPE_INSERT, true},
 	{"job_outcome", "outcome_came", "dependency_came", kBefore | TRIGGER_TYPE_INSERT, true},
+	{"job_batch", "job_batch_changed", "job_batch_changed", kBefore | kWrite, true},
+	{"job_batch", "job_batch_kept", "job_batch_kept", kBefore | TRIGGER_TYPE_DELETE, false},
+	{"job_batch", "job_batch_not_truncated", "job_batch_kept",
+	 TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE, false},
 	{"held_lock", "held_lock_changed", "held_lock_changed", TRIGGER_TYPE_INSERT, false},
 };
 

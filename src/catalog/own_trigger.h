@@ -1,7 +1,7 @@
 /*
  * Triggers of the extension. The extension recognizes them by table, function, events and name
  * together, because a role that may add triggers to a table can copy each of these alone. Triggers
- * on segments, queues and schedules are ENABLE ALWAYS, so that they also fire for rows of logical
+ * on segments, queues, schedules and batches are ENABLE ALWAYS, so that they also fire for rows of logical
  * replication. Such a trigger in another state is called "muted". For example, pg_restore
  * --disable-triggers leaves a trigger enabled for origin sessions only.
  */

@@ -6,6 +6,7 @@
 #include "engine/token.h"
 #include "enqueue/enqueue.h"
 #include "load/attach.h"
+#include "rows/deleted_member.h"
 #include "steps/depth.h"
 #include "txn/effects.h"
 
@@ -103,18 +104,18 @@ find_permitted(int64 job_id, Permission permission, DeadLetter *letter)
 }
 
 /*
- * Run a statement that changes records, as the owner. Returns the number of its rows. A statement
+ * Run a statement that changes records, as the owner. deed: what its deletions are. Returns the number of its rows. A statement
  * that finds a row which is being moved raises 40001. So first wait until no scheduler moves
  * records (ring/records.cpp), and keep moves from beginning until the statement has ended.
  * Afterwards the changed rows are locked by this transaction, and moves skip them.
  */
 template <size_t n>
 static uint64
-change_records(const char *sql, const SpiArgument (&arguments)[n])
+change_records(Deed deed, const char *sql, const SpiArgument (&arguments)[n])
 {
 	uint64 changed = 0;
 	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
-	as_owner([&] { changed = spi_execute(sql, arguments); });
+	as_owner([&] { with_deed(deed, [&] { changed = spi_execute(sql, arguments); }); });
 	unlock_queue(0, QueueLock::kMoves, ShareLock);
 	return changed;
 }
@@ -127,7 +128,7 @@ delete_dead_letter(int64 job_id)
 		return false;
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(job_id), false},
 									 {INT4OID, Int32GetDatum(letter.queue_id), false}};
-	return change_records(kDelete, arguments) > 0;
+	return change_records(Deed::kRecords, kDelete, arguments) > 0;
 }
 
 bool
@@ -142,7 +143,7 @@ explain_dead_letter(int64 job_id, int64 token, bool has_error, Datum error)
 		{TEXTOID, error, !has_error},
 		{INT4OID, Int32GetDatum(letter.queue_id), false},
 	};
-	return change_records(kExplain, arguments) > 0;
+	return change_records(Deed::kRecords, kExplain, arguments) > 0;
 }
 
 void
@@ -154,7 +155,7 @@ explain_attempt(int64 job_id, int64 token, bool has_error, Datum error, const ch
 		{TEXTOID, error, !has_error},
 		{TEXTOID, death != nullptr ? CStringGetTextDatum(death) : Datum{0}, death == nullptr},
 	};
-	(void) change_records(kExplainAttempt, arguments);
+	(void) change_records(Deed::kRecords, kExplainAttempt, arguments);
 }
 
 static SpiArgument
@@ -204,7 +205,8 @@ revive_dead_letter(int64 job_id, Datum delay)
 		{BOOLOID, BoolGetDatum(due > now), false},
 		{INT4OID, Int32GetDatum(letter.queue_id), false},
 	};
-	bool found = change_records(kRevive[look_at_tables().has_batches], arguments) > 0;
+	bool found =
+		change_records(Deed::kRevive, kRevive[look_at_tables().has_batches], arguments) > 0;
 	if (found && letter.limited && letter.queue_id == ref.queue_id)
 		enter_revived(ref, 1);
 	return found;
@@ -221,8 +223,8 @@ redrive(const char *queue, int64 most)
 		fence(),
 		{INT8OID, Int64GetDatum(most), most < 0},
 	};
-	auto revived =
-		static_cast<int64>(change_records(kRedrive[look_at_tables().has_batches], arguments));
+	auto revived = static_cast<int64>(
+		change_records(Deed::kRevive, kRedrive[look_at_tables().has_batches], arguments));
 	enter_revived(ref, revived);
 	return revived;
 }

@@ -1,9 +1,11 @@
 #include "ring/records.h"
 
+#include "catalog/lock_order.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_lock.h"
 #include "pg/stop_point.h"
 #include "ring/segment.h"
+#include "rows/deleted_member.h"
 
 namespace pgq {
 
@@ -78,7 +80,7 @@ move_records(const Segment &from, const Segment &to, TimestampTz clock, Position
 		const char *sql = psprintf("UPDATE pgq_ext.%s SET segment = $2 "
 								   "WHERE segment = $1 AND ctid = ANY ($3)",
 								   rings[ring].table);
-		*moved = static_cast<int>(spi_execute(sql, arguments));
+		with_deed(Deed::kRecords, [&] { *moved = static_cast<int>(spi_execute(sql, arguments)); });
 	});
 	stop_point("rotation-dead-moved");
 	return at_end;
@@ -103,7 +105,9 @@ delete_expired(const RingSpec &ring, const Segment &segment, TimestampTz now, in
 							   "LIMIT $2))",
 							   name, name, born, ring.keep, born);
 	int expired = 0;
-	as_owner([&] { expired = static_cast<int>(spi_execute(sql, arguments)); });
+	as_owner([&] {
+		with_deed(Deed::kRecords, [&] { expired = static_cast<int>(spi_execute(sql, arguments)); });
+	});
 	return expired;
 }
 
@@ -111,8 +115,10 @@ int
 expire_records(const Segment &segment, TimestampTz now, int most)
 {
 	const RingSpec &ring = rings[ring_of(segment.number)];
+	const Tables &t = look_at_tables();
 	if (ring.keep == nullptr || is_truncated_by_time(ring_of(segment.number)) || is_bare(segment) ||
-		!lock_with_indexes(look_at_tables().queue, AccessShareLock) || !lock_for_writing(segment))
+		!lock_with_indexes(t.queue, AccessShareLock) || !lock_notes(t) ||
+		!lock_for_writing(segment))
 		return 0;
 	read_few_rows();
 	return delete_expired(ring, segment, now, most);

@@ -1,5 +1,6 @@
 #include "ring/segment.h"
 
+#include "catalog/lock_order.h"
 #include "catalog/shape.h"
 
 namespace pgq {
@@ -65,22 +66,6 @@ clear_statistics(const Segment &segment)
 {
 	clear_statistics(segment.heap);
 	clear_statistics(toast_of(segment));
-}
-
-bool
-lock_with_indexes(Oid relid, LOCKMODE mode)
-{
-	if (!ConditionalLockRelationOid(relid, mode))
-		return false;
-	Relation rel = table_open(relid, NoLock);
-	List *indexes = RelationGetIndexList(rel);
-	bool locked = true;
-	ListCell *cell;
-	foreach (cell, indexes)
-		locked = locked && ConditionalLockRelationOid(lfirst_oid(cell), mode);
-	list_free(indexes);
-	table_close(rel, NoLock);
-	return locked;
 }
 
 bool

@@ -28,12 +28,6 @@ int64 table_bytes(const Segment &segment);
 Oid toast_of(const Segment &segment);
 
 /*
- * Lock a table and all of its indexes, as the planner does for a query on the table, but without
- * waiting. Returns false if some lock is not available.
- */
-bool lock_with_indexes(Oid relid, LOCKMODE mode);
-
-/*
  * Lock the segment, its TOAST table and the indexes of both in the lock mode that an enqueue uses,
  * without waiting. Returns false if some lock is not available.
  */

@@ -1,5 +1,6 @@
 #include "ring/truncate.h"
 
+#include "catalog/lock_order.h"
 #include "catalog/subscription.h"
 #include "pg/stop_point.h"
 #include "ring/empty.h"

@@ -45,7 +45,8 @@ delete_version(Relation rel, IndexLookup *lookup, int64 job_id, bool wait, uint6
  * letter. The traces of dead versions (trace_of()) are added to *moved.
  */
 static bool
-remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queue_id, uint64 *moved)
+remove_from_segment(const Segment &segment, int64 job_id, bool wait, RemovedLetter *letter,
+					uint64 *moved)
 {
 	bool removed = false;
 	Relation rel = open_segment(segment, RowExclusiveLock);
@@ -58,8 +59,10 @@ remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queu
 			bool is_null;
 			bool there = would_be_deleted(lookup->tuple, lookup->buffer);
 			*moved += there ? 0 : trace_of(lookup->tuple);
-			*queue_id = DatumGetInt32(
-				heap_getattr(lookup->tuple, kDeadQueueId, RelationGetDescr(rel), &is_null));
+			TupleDesc desc = RelationGetDescr(rel);
+			letter->queue_id =
+				DatumGetInt32(heap_getattr(lookup->tuple, kDeadQueueId, desc, &is_null));
+			letter->batch_id = batch_in(lookup->tuple, desc, kDeadBatch);
 			unlock_version(lookup);
 			removed = there && delete_version(rel, lookup, job_id, wait, moved);
 			CHECK_FOR_INTERRUPTS();
@@ -71,7 +74,7 @@ remove_from_segment(const Segment &segment, int64 job_id, bool wait, int32 *queu
 }
 
 bool
-remove_dead_job(int64 job_id, bool wait, int32 *queue_id)
+remove_dead_job(int64 job_id, bool wait, RemovedLetter *removed)
 {
 	/*
 	 * Rotation may move the row to a segment that was already searched. Repeat the search until two
@@ -81,7 +84,7 @@ remove_dead_job(int64 job_id, bool wait, int32 *queue_id)
 	{
 		uint64 moved = 0;
 		for (const Segment &segment : look_at_tables().segments(kDeadRing))
-			if (remove_from_segment(segment, job_id, wait, queue_id, &moved))
+			if (remove_from_segment(segment, job_id, wait, removed, &moved))
 				return true;
 		if (moved == before)
 			return false;

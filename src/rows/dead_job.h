@@ -7,13 +7,20 @@
 
 namespace pgq {
 
+/* A dead letter that was removed. */
+struct RemovedLetter
+{
+	int32 queue_id;
+	int64 batch_id; /* 0: none */
+};
+
 /*
  * Remove an old dead letter of the job, so that a new dead letter can replace it. An old dead
  * letter exists only if an administrator has inserted the job again by SQL. Returns false if the
- * job has no dead letter. *queue_id: the queue of the removed dead letter. Without wait, raises
+ * job has no dead letter. *removed: what the removed dead letter was. Without wait, raises
  * 55P03 if another transaction has locked that dead letter.
  */
-bool remove_dead_job(int64 job_id, bool wait, int32 *queue_id);
+bool remove_dead_job(int64 job_id, bool wait, RemovedLetter *removed);
 
 /*
  * Add a dead letter with the data of the job's row. `row` must stay in memory until the records are

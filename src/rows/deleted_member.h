@@ -1,18 +1,56 @@
+/*
+ * Members of batches, and dead letters of members, whose rows SQL statements delete. The triggers of
+ * pgq_ext.job and pgq_ext.dead_job gather the notes of these ends (rows/batch_row.h) in the memory
+ * of the transaction, one for each batch and kind of end. So a statement that deletes a million
+ * members writes one note for each batch.
+ */
 #pragma once
-#include "pg/pg.h"
+
+#include "rows/batch_row.h"
+
 namespace pgq {
+
+/* What a statement of the extension does, for the triggers of the tables that it changes. */
 enum class Deed : uint8
 {
-	kNone,
+	kNone, /* no statement of the extension runs */
 	kPurge,
-	kDrop,
-	kRevive,
-	kRecords,
-	kBatch
+	kDrop,	  /* of a queue */
+	kRevive,  /* makes jobs of dead letters */
+	kRecords, /* changes, moves or deletes dead letters or other records */
+	kBatch,	  /* creates or changes a batch, and tells the scheduler itself */
 };
-inline Deed
-present_deed()
+
+/* What the statement of the extension does that runs now; kNone: the rows change by other SQL. */
+Deed present_deed();
+
+/* For with_deed(). */
+void begin_deed(Deed deed);
+void end_deed();
+
+/*
+ * Run body(), which runs a statement of the extension that changes rows of jobs, dead letters or
+ * batches, and then write the notes that the triggers have gathered.
+ */
+template <typename Body>
+void
+with_deed(Deed deed, Body body)
 {
-	return Deed::kNone;
+	begin_deed(deed);
+	body();
+	end_deed();
 }
+
+/*
+ * Gather a note of one member. The note is written when the statement of the extension has ended, or
+ * else when the transaction commits or is prepared. Without the library's shared memory the note is
+ * written at once.
+ */
+void gather_note(int64 batch_id, Note what);
+
+/* Write a note of one member to each batch that can still get a callback. */
+void note_all_batches(Note what);
+
+void member_notes_init();
+
 } // namespace pgq

@@ -28,25 +28,25 @@ hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment)
 }
 
 static bool
-has_batch_column(TupleDesc desc)
+has_batch_column(TupleDesc desc, int column)
 {
-	return desc->natts >= kJobBatch && !TupleDescAttr(desc, kJobBatch - 1)->attisdropped;
+	return desc->natts >= column && !TupleDescAttr(desc, column - 1)->attisdropped;
 }
 
 int64
-batch_of(HeapTuple tuple, TupleDesc desc)
+read_batch(HeapTuple tuple, TupleDesc desc, int column)
 {
-	if (!has_batch_column(desc))
+	if (!has_batch_column(desc, column))
 		return 0;
 	bool is_null;
-	Datum batch = heap_getattr(tuple, kJobBatch, desc, &is_null);
+	Datum batch = heap_getattr(tuple, column, desc, &is_null);
 	return is_null ? 0 : DatumGetInt64(batch);
 }
 
 bool
 is_blocked(HeapTuple tuple, TupleDesc desc)
 {
-	return has_batch_column(desc) && !heap_attisnull(tuple, kJobBlocked, desc);
+	return has_batch_column(desc, kJobBlocked) && !heap_attisnull(tuple, kJobBlocked, desc);
 }
 
 SchedulingColumns
@@ -75,7 +75,7 @@ copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(row->tuple, RelationGetDescr(rel), values, nulls);
 	/* A table that was updated from version 0.1 may end before batch_id, or have dropped columns there. */
-	if (!has_batch_column(RelationGetDescr(rel)))
+	if (!has_batch_column(RelationGetDescr(rel), kJobBatch))
 		for (int i = kJobBatch - 1; i < kJobColumns; i++)
 			nulls[i] = true;
 	memcpy(row->values, values, sizeof(row->values));

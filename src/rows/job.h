@@ -65,13 +65,16 @@ struct JobRow
 	}
 };
 
-/* The scheduling columns of a row, which decide where its job is filed and how it is counted. */
+/*
+ * The scheduling columns of a row, which decide where its job is filed and how it is counted, and
+ * whose end is told to the scheduler.
+ */
 struct SchedulingColumns
 {
 	int32 queue_id;
 	TimestampTz run_at;
 	bool delayed;	/* the job waits for run_at, if run_at is still in the future */
-	int64 batch_id; /* 0: none */
+	int64 batch_id; /* the batch of which the job is a member; 0: none */
 
 	friend bool operator==(const SchedulingColumns &, const SchedulingColumns &) = default;
 };
@@ -90,8 +93,25 @@ void copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row);
  */
 Datum group_id_of(Datum group_key);
 
-/* Return the batch of the row; 0: none. */
-int64 batch_of(HeapTuple tuple, TupleDesc desc);
+/* Like batch_in(), for a row that does not end before the column. */
+int64 read_batch(HeapTuple tuple, TupleDesc desc, int column);
+
+/*
+ * Return the batch in that column of the row (kJobBatch, or kDeadBatch of a dead letter); 0: none.
+ * The rows of most other jobs end before the column, so this test is cheap for them.
+ */
+inline int64
+batch_in(HeapTuple tuple, TupleDesc desc, int column)
+{
+	return HeapTupleHeaderGetNatts(tuple->t_data) < column ? 0 : read_batch(tuple, desc, column);
+}
+
+/* Return the batch of the job's row; 0: none. */
+inline int64
+batch_of(HeapTuple tuple, TupleDesc desc)
+{
+	return batch_in(tuple, desc, kJobBatch);
+}
 
 /* Return whether the job is blocked: a parent has not ended yet (README of dependencies/). */
 bool is_blocked(HeapTuple tuple, TupleDesc desc);

@@ -74,6 +74,27 @@ REVOKE ALL ON TABLE pgq_ext.job_batch FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_batch IS
 'Batches, one row for each: made by pgq_create_batch. The scheduler notes here which callbacks it has enqueued.';
 
+CREATE FUNCTION pgq_ext.job_batch_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_batch_changed';
+REVOKE ALL ON FUNCTION pgq_ext.job_batch_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.job_batch_changed() IS
+'Internal: finds the role with whose rights the callbacks of a batch are enqueued, and tells the scheduler of batches that were written by SQL.';
+
+CREATE TRIGGER job_batch_changed BEFORE INSERT OR UPDATE ON pgq_ext.job_batch
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_batch_changed();
+ALTER TABLE pgq_ext.job_batch ENABLE ALWAYS TRIGGER job_batch_changed;
+
+CREATE FUNCTION pgq_ext.job_batch_kept() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_job_batch_kept';
+REVOKE ALL ON FUNCTION pgq_ext.job_batch_kept() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.job_batch_kept() IS
+'Internal: keeps a batch from being deleted by SQL while it has members or can still get a callback.';
+
+CREATE TRIGGER job_batch_kept BEFORE DELETE ON pgq_ext.job_batch
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.job_batch_kept();
+CREATE TRIGGER job_batch_not_truncated BEFORE TRUNCATE ON pgq_ext.job_batch
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.job_batch_kept();
+
 CREATE TABLE pgq_ext.batch_note (
     batch_id bigint NOT NULL,
     what     smallint NOT NULL,

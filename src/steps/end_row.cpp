@@ -3,10 +3,13 @@
 #include "catalog/own_object.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_lock.h"
+#include "engine/child_watch.h"
 #include "engine/hold.h"
 #include "rows/dead_job.h"
+#include "rows/deleted_member.h"
 #include "rows/finished_job.h"
 #include "steps/depth.h"
+#include "steps/member_end.h"
 #include "steps/parent_end.h"
 #include "txn/effects.h"
 
@@ -20,9 +23,13 @@ bury(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id
 	WriteResult result = delete_judged(segments, place, job_id, wait, &row, was);
 	if (result != WriteResult::kDone)
 		return result;
-	int32 earlier;
+	RemovedLetter earlier;
 	while (remove_dead_job(job_id, wait, &earlier))
-		note_dead_letter_of(ref, earlier, -1);
+	{
+		note_dead_letter_of(ref, earlier.queue_id, -1);
+		segments.unpin();
+		note_member_ended(earlier.batch_id, job_id, Note::kDeadLetterDeleted);
+	}
 	Records records;
 	add_dead_job(records, row, death.attempts, death.fence, death.reason, death.has_error,
 				 death.error);
@@ -56,6 +63,21 @@ outcome_of(RowEnd why)
 	return "expired";
 }
 
+/* Return the note of an end that is no ack. */
+static Note
+note_of(RowEnd why)
+{
+	switch (why)
+	{
+		case RowEnd::kDead:
+			return Note::kDead;
+		case RowEnd::kCancelled:
+			return Note::kCancelled;
+		default:
+			return Note::kExpired;
+	}
+}
+
 static WriteResult
 archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Finish &finish,
 		bool wait, SchedulingColumns *was)
@@ -81,10 +103,30 @@ end_in_its_way(SegmentSet &segments, const QueueRef &ref, const Place &place, in
 	return delete_job(segments, place, job_id, wait, nullptr, was);
 }
 
-/* Do what the end of the row means for the children of the job. */
+/*
+ * Note the end of a member. Release the pin that `segments` keeps before a note is written, since
+ * the write may wait for a lock of the table of notes.
+ */
 static void
-leave_children(int64 job_id, int32 queue_id, RowEnd why, const Datum *result)
+leave_batch(SegmentSet &segments, int64 batch_id, int64 job_id, RowEnd why)
 {
+	if (why == RowEnd::kAcked)
+		return note_member_acked(batch_id, job_id);
+	segments.unpin();
+	note_member_ended(batch_id, job_id, note_of(why));
+}
+
+/*
+ * Do what the end of the row means for the children of the job. Most databases have none. Release the
+ * pin as for a note.
+ */
+static void
+leave_children(SegmentSet &segments, int64 job_id, int32 queue_id, RowEnd why, const Datum *result)
+{
+	const Database *db = look_at_tables().database;
+	if (db != nullptr && !may_have_children(db))
+		return;
+	segments.unpin();
 	switch (why)
 	{
 		case RowEnd::kAcked:
@@ -108,9 +150,11 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 	if (written != WriteResult::kDone)
 		return written;
 	leave_queue(ref, was);
-	if (why == RowEnd::kAcked)
+	if (was.batch_id != 0 && why == RowEnd::kAcked)
 		note_member_in_hand(was.batch_id);
-	leave_children(job_id, was.queue_id, why, result);
+	if (was.batch_id != 0)
+		leave_batch(segments, was.batch_id, job_id, why);
+	leave_children(segments, job_id, was.queue_id, why, result);
 	return written;
 }
 
@@ -152,10 +196,14 @@ uint64
 end_waiting_rows(int32 queue_id)
 {
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
+	uint64 purged = 0;
 	require_is_leased();
-	return spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
-					   "AND NOT pgq_ext.is_leased(job_id)",
-					   id);
+	with_deed(Deed::kPurge, [&] {
+		purged = spi_execute("DELETE FROM pgq_ext.job WHERE queue_id OPERATOR(pg_catalog.=) $1 "
+							 "AND NOT pgq_ext.is_leased(job_id)",
+							 id);
+	});
+	return purged;
 }
 
 void
@@ -167,10 +215,12 @@ end_all_rows(int32 queue_id)
 	 */
 	(void) lock_queue(0, QueueLock::kMoves, ShareLock, true);
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
-	for (const RingSpec &ring : rings)
-		spi_execute(
-			psprintf("DELETE FROM pgq_ext.%s WHERE queue_id OPERATOR(pg_catalog.=) $1", ring.table),
-			id);
+	with_deed(Deed::kDrop, [&] {
+		for (const RingSpec &ring : rings)
+			spi_execute(psprintf("DELETE FROM pgq_ext.%s WHERE queue_id OPERATOR(pg_catalog.=) $1",
+								 ring.table),
+						id);
+	});
 	spi_execute("DELETE FROM pgq_ext.unique_key WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
 }
 

@@ -15,12 +15,10 @@ namespace pgq {
 void note_member_acked(int64 batch_id, int64 job_id);
 
 /*
- * Note that the member has become a dead letter (Note::kDead), or has ended in another way than by
- * an ack. Writes the note. Call this after the row is deleted, without a buffer pinned.
+ * Note that the member has become a dead letter (Note::kDead), has ended in another way than by an
+ * ack, or was a dead letter that is deleted. Writes the note. Call this after the row is deleted,
+ * without a buffer pinned. For rows that an SQL statement deletes, see rows/deleted_member.h.
  */
 void note_member_ended(int64 batch_id, int64 job_id, Note how);
-
-/* The same for n members of the batch at once, by one note. */
-void note_members_ended(int64 batch_id, int64 n, Note how);
 
 } // namespace pgq

@@ -234,6 +234,10 @@ is(sql($states), 'A', 'the trigger fires always');
 	sql("SELECT pgq_unschedule('once'), pgq_schedule('often', 'every 1 s', '$queue')");
 	wait_for($node, q{last_job_id IS NOT NULL FROM pgq_ext.schedule});
 	pass('... the scheduler is told of a new one');
+	my $batch = sql('SELECT pgq_create_batch()');
+	sql('BEGIN; ALTER TABLE pgq_ext.job_batch DISABLE TRIGGER ALL; UPDATE pgq_ext.job_batch SET maker = 4000000000; ALTER TABLE pgq_ext.job_batch ENABLE TRIGGER ALL; COMMIT');
+	wait_for($node, "restored AND maker = current_user::regrole FROM pgq_ext.job_batch WHERE batch_id = $batch");
+	is(sql(q{SELECT tgenabled FROM pg_trigger WHERE tgname = 'job_batch_changed'}), 'A', '... switched off and on again, on batches: set back, and the role is found by its name');
 	sql("SELECT pgq_unschedule('often'), pgq_purge_queue('$queue'), pgq_pause_queue('$queue')");
 	is(sql("SELECT paused_at IS NOT NULL FROM pgq_ext.queue WHERE queue = '$queue'"), 't', '... and of a queue since when it is paused');
 }

@@ -54,7 +54,7 @@ run_ok('pg_dump, data only', 'pg_dump', '--data-only', '--disable-triggers', '-f
 
 # ---- restored ----
 
-my $triggers = q{SELECT string_agg(DISTINCT tgenabled::text, '') FROM pg_trigger WHERE tgname IN ('job_changed', 'job_fence', 'dead_job_changed', 'queue_appeared', 'queue_paused', 'timetable_changed')};
+my $triggers = q{SELECT string_agg(DISTINCT tgenabled::text, '') FROM pg_trigger WHERE tgname IN ('job_changed', 'job_fence', 'dead_job_changed', 'queue_appeared', 'queue_paused', 'timetable_changed', 'job_batch_changed')};
 my $parts    = q{SELECT string_agg(concat_ws(' ', relname, relreplident, reloptions), ', ' ORDER BY relname) FROM pg_class WHERE relnamespace = 'pgq_ext'::regnamespace AND relkind IN ('r', 'i', 'p')};
 
 sub comes_back_ok

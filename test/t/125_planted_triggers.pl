@@ -42,7 +42,7 @@ cmp_ok(scalar @planted, '>', 30, 'triggers are planted, with the names that the 
 # ---- what the scheduler does ----
 
 # The extension's own: half switched off, as pg_restore --disable-triggers leaves them, so that the scheduler looks at their table.
-my %own = (queue => 'queue_appeared', timetable => 'timetable_changed', queue_handler => 'queue_handler_changed', job_0 => 'job_changed', job_7 => 'job_fence', dead_job_8 => 'dead_job_changed');
+my %own = (queue => 'queue_appeared', timetable => 'timetable_changed', queue_handler => 'queue_handler_changed', job_batch => 'job_batch_changed', job_0 => 'job_changed', job_7 => 'job_fence', dead_job_8 => 'dead_job_changed');
 sub mute { my ($table) = @_; return sql("ALTER TABLE pgq_ext.$table ENABLE TRIGGER $own{$table}") }
 sub wait_until_restored
 {

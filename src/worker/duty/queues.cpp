@@ -3,6 +3,7 @@
  * muted (catalog/own_trigger.h) to ENABLE ALWAYS, and end the scheduler of a database that has no
  * queues and no named locks.
  */
+#include "batches/batch.h"
 #include "catalog/incarnation.h"
 #include "catalog/own_trigger.h"
 #include "catalog/shape.h"
@@ -96,6 +97,11 @@ attach_queues(SchedulerState &scheduler)
 			(void) survives([&] {
 				if (restore_triggers(t.timetable))
 					find_makers();
+			});
+		if (OidIsValid(t.job_batch) && has_half_muted_trigger(t.job_batch))
+			(void) survives([&] {
+				if (restore_triggers(t.job_batch))
+					find_batch_makers();
 			});
 		/* If the trigger was muted, workers may have missed changes of handlers. */
 		if (OidIsValid(t.queue_handler) && has_half_muted_trigger(t.queue_handler) &&
