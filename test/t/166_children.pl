@@ -7,7 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
 
-my $node = pgq_node('main', conf => "max_prepared_transactions = 5\nautovacuum = off\n");
+my $node = pgq_node('main', conf => "max_prepared_transactions = 5\nautovacuum = off\nrestart_after_crash = on\n");
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
 
 create_queue($node, 'parents', q{lease_time => '1 h', max_attempts => 1});
@@ -157,7 +157,7 @@ for my $end (
 	my $pid = pid_of($enqueuer);
 	ask($enqueuer, 'BEGIN');
 	send_sql($enqueuer, enqueue_child('cancel', $p));
-	wait_for($node, "(SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $pid) = 1 OR (SELECT state LIKE 'idle%' FROM pg_stat_activity WHERE pid = $pid)");
+	wait_for($node, "count(*) = 1 FROM pg_locks WHERE NOT granted AND pid = $pid");
 	ask($keeper, 'SELECT pg_advisory_unlock(7366513, 0)');
 	reply($worker);
 	my $c = reply($enqueuer);
