@@ -747,7 +747,7 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
                                               CASE WHEN pg_catalog.count(*) > 1 THEN pg_catalog.concat(' and of ', pg_catalog.count(*) - 1, ' others') END) END
            FROM (SELECT d.parent_id,
                         CASE WHEN p.job_id IS NULL THEN 'dead'
-                             WHEN pgq_ext.is_leased(p.job_id) THEN 'in work'
+                             WHEN p.job_id IN (SELECT e.job_id FROM pgq_ext.lease_entries() e WHERE e.state IN ('claimed', 'claiming')) THEN 'in work'
                              WHEN p.run_at = '9999-12-01 00:00:00+00' THEN 'blocked'
                              ELSE 'waiting' END AS state
                  FROM pgq_ext.job_dependency d

@@ -56,9 +56,7 @@ add_parent(ParentList *parents, const ParentName &name)
 
 /* ---- insert ---- */
 
-/*
- * The lock comes before the flag, and the flag before the rows (protocol: flag-first).
- */
+/* The lock comes before the flag, and the flag before the rows (README of dependencies/). */
 void
 depend(const Dependency *dependencies, int n)
 {
