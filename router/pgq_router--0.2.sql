@@ -181,13 +181,21 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgq_router.leave_out IS 'Internal: tells that a shard did not answer, and that others have.';
 
-CREATE FUNCTION pgq_router.refuse(what text, hint text) RETURNS void
+CREATE FUNCTION pgq_router.refuse(
+    what text, hint text, detail text = 'Each call is a transaction of its own on its shard, in a session that is not the caller''s.') RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = format('%s cannot go through a router', what),
-        DETAIL = 'Each call is a transaction of its own on its shard, in a session that is not the caller''s.', HINT = hint;
+        DETAIL = detail, HINT = hint;
 END $$;
 COMMENT ON FUNCTION pgq_router.refuse IS 'Internal: for what has a sense on one shard only.';
+
+CREATE FUNCTION pgq_router.refuse_batch(what text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pgq_router.refuse(what, 'Connect to the shard of the batch, and make the call there: SELECT shard, conninfo FROM pgq_router.shard.',
+        'A batch is on one shard, with all its jobs.');
+$$;
+COMMENT ON FUNCTION pgq_router.refuse_batch IS 'Internal: as refuse, for calls about batches.';
 
 -- ---- order of shards ----
 
@@ -399,6 +407,10 @@ END $body$, verb)) FROM (VALUES
     ('pgq_assert_lease', 'job_id bigint, lease bigint'),
     ('pgq_assert_lock', 'name text, token bigint')) v (verb, arguments);
 
+SELECT pgq_router.make(verb, arguments, result, format('BEGIN PERFORM pgq_router.refuse_batch(%L); END', verb)) FROM (VALUES
+    ('pgq_create_batch', 'on_success jsonb = null, on_failure jsonb = null, on_finish jsonb = null, metadata jsonb = null', 'bigint'),
+    ('pgq_close_batch', 'batch bigint', 'void')) v (verb, arguments, result);
+
 -- ---- on all shards ----
 
 -- Make a function that calls all shards, one after the other, after all have answered. fold: expression that combines
@@ -531,7 +543,7 @@ END $body$, false);
 SELECT pgq_router.make('pgq_enqueue', 'queue text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
     group_key text = null, unique_key text = null, unique_until text = ''finished'',
     unique_for interval = null, on_conflict text = ''keep'',
-    headers jsonb = null, max_attempts int = null, expires_in interval = null', 'bigint', $body$
+    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null', 'bigint', $body$
 DECLARE
     key text := coalesce(group_key, unique_key);
     candidates integer[] := CASE WHEN key IS NULL THEN pgq_router.any_shards(true) ELSE ARRAY[pgq_router.shard_of(key)] END;
@@ -539,10 +551,13 @@ DECLARE
     n integer := 0;
     message text; detail text; hint text;
 BEGIN
+    IF batch IS NOT NULL THEN
+        PERFORM pgq_router.refuse_batch('pgq_enqueue with a batch');
+    END IF;
     FOREACH s IN ARRAY candidates LOOP
         n := n + 1;
         BEGIN
-            RETURN pgq_router.enqueue_at(s, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+            RETURN pgq_router.enqueue_at(s, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, NULL);
         EXCEPTION WHEN OTHERS THEN
             GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
             IF n = cardinality(candidates) OR NOT pgq_router.was_not_reached(message) THEN
@@ -566,6 +581,9 @@ DECLARE
     message text; detail text; hint text;
     done text := '';
 BEGIN
+    IF EXISTS (SELECT FROM jsonb_array_elements(elements) j WHERE jsonb_typeof(j -> 'batch') <> 'null') THEN
+        PERFORM pgq_router.refuse_batch('pgq_enqueue_many with a batch');
+    END IF;
     homes := array(SELECT pgq_router.shard_of(coalesce(j ->> 'group_key', j ->> 'unique_key')) FROM jsonb_array_elements(elements) j);
     PERFORM pgq_router.reach(array(SELECT DISTINCT s FROM unnest(homes) s WHERE s IS NOT NULL));
     IF array_position(homes, NULL) IS NOT NULL THEN

@@ -5,6 +5,15 @@ CREATE FUNCTION pg_temp.deps() RETURNS TABLE (parent jsonb, child jsonb, on_fail
     SELECT p.payload, c.payload, d.on_failure, d.ref FROM pgq_ext.job_dependency d
     LEFT JOIN pgq_ext.job p ON p.job_id = d.parent_id LEFT JOIN pgq_ext.job c ON c.job_id = d.child_id ORDER BY d.child_id, d.parent_id $$;
 
+-- The error of a call, without ids.
+CREATE FUNCTION pg_temp.error_of(call text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE 'SELECT ' || call;
+    RETURN 'none';
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ' ' || regexp_replace(SQLERRM, '\mjob \d+', 'job N');
+END $$;
+
 -- ---- one child ----
 SELECT pgq_enqueue('dep_q', '"parent"') AS parent
 \gset
@@ -20,9 +29,12 @@ UPDATE pgq_ext.job SET run_at = '9999-12-01 UTC' WHERE job_id = :child;
 SELECT * FROM pgq_check();
 
 -- ---- what can be done with a blocked job ----
+SELECT state, waits_for = format('the end of job %s (in work)', :parent) AS names_parent FROM pgq_ext.job_status WHERE job_id = :child;
+SELECT step, detail = format('waits for the end of job %s (in work)', :parent) AS names_parent FROM pgq_explain(:child);
+SELECT state FROM pgq_result(:child);
 SELECT pgq_retry(:child);
 SELECT pgq_update(:child, priority => 3, payload => '"changed"');
-SELECT pgq_update(:child, run_at => '2030-01-01');
+SELECT pg_temp.error_of(format($$pgq_update(%s, run_at => '2030-01-01')$$, :child));
 SELECT pgq_update(:child, queue => 'dep_kept');
 SELECT queue, payload, priority, blocked, parents, run_at = '9999-12-01 UTC' AS is_far FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE job_id = :child;
 SELECT pgq_cancel(:child);
@@ -86,7 +98,7 @@ SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('dep_q', 1);
 SELECT count(pgq_enqueue('dep_q', '"late"', after => ARRAY[:acked, :cancelled, :dead])) FROM generate_series(1, 2);
 SELECT CASE job_id WHEN :acked THEN 'acked' WHEN :cancelled THEN 'cancelled' END AS job, outcome, result FROM pgq_ext.job_outcome WHERE job_id IN (:acked, :cancelled) ORDER BY job_id;
 -- Nothing says what became of this one.
-SELECT pgq_enqueue('dep_q', '"too late"', after => ARRAY[:lost]);
+SELECT pg_temp.error_of(format($$pgq_enqueue('dep_q', '"too late"', after => '{%s}')$$, :lost));
 
 -- ---- parents that this transaction has ended ----
 SELECT pgq_enqueue('dep_q', '"own ack"') AS ack, pgq_enqueue('dep_q', '"own cancel"') AS cancel, pgq_enqueue('dep_q', '"own delete"') AS delete
@@ -114,8 +126,7 @@ SELECT count(*) FROM pgq_ext.job_outcome WHERE job_id = :same;
 -- ---- unique keys ----
 SELECT pgq_enqueue('dep_q', '"keyed"', unique_key => 'k') AS keyed
 \gset
-SELECT pgq_enqueue('dep_q', '"keyed child"', unique_key => 'k', after => ARRAY[:same]);
-SELECT pgq_enqueue('dep_q', '"keyed child"', unique_key => 'k', after => ARRAY[:same], on_conflict => 'replace');
+SELECT pg_temp.error_of(format($$pgq_enqueue('dep_q', '"keyed child"', unique_key => 'k', after => '{%s}', on_conflict => %L)$$, :same, c)) FROM unnest('{keep,replace,error}'::text[]) c;
 SELECT pgq_enqueue('dep_q', '"keyed child"', unique_key => 'c', after => ARRAY[:same], delay => '3 s') AS kc
 \gset
 -- A request that meets a blocked job changes it, and leaves it blocked.
@@ -126,10 +137,7 @@ SELECT array_agg(id ORDER BY n) AS ids FROM pgq_enqueue_many('dep_q', '[{"payloa
 \gset
 SELECT (:'ids'::bigint[])[2] = :keyed AS met, parent_id = :keyed AS depends, ref FROM pgq_ext.job_dependency WHERE child_id = (:'ids'::bigint[])[1];
 
--- ---- expiry, purge, depth ----
-SELECT pgq_enqueue('dep_kept', '"expires"', after => ARRAY[:same], expires_in => '1 ms') AS expires
-\gset
-SELECT state FROM pgq_result(:expires, '10 s');
+-- ---- purge, depth ----
 SELECT pgq_create_queue('dep_full', max_depth => 1);
 SELECT pgq_enqueue('dep_full', '1', after => ARRAY[:same]) IS NOT NULL AS enqueued;
 SELECT pgq_enqueue('dep_full', '2');
@@ -141,7 +149,9 @@ CREATE ROLE regress_dep;
 GRANT EXECUTE ON FUNCTION pgq_enqueue TO regress_dep;
 SELECT pgq_grant('dep_q', 'regress_dep', '{enqueue}');
 SET ROLE regress_dep;
+\set VERBOSITY sqlstate
 SELECT pgq_enqueue('dep_q', '"foreign"', after => ARRAY[:same]);
+\set VERBOSITY terse
 RESET ROLE;
 SELECT pgq_grant('dep_q', 'regress_dep', '{inspect}');
 SET ROLE regress_dep;

@@ -246,8 +246,9 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
                 WHEN j.lease_state = 'changing' THEN concat(COALESCE(j.locker, j.holder, 'a transaction'), ' is changing or ending it, and is open')
                 WHEN j.locker IS NOT NULL OR j.lease_state = 'parked'
                 THEN concat(COALESCE(j.locker, 'a transaction'), ' has locked, changed or ended its row, and is open') END),
+            (65, 'blocked', CASE WHEN j.waits AND j.is_blocked THEN concat('waits for ', j.awaits) END),
             (70, 'paused', CASE WHEN j.waits AND j.is_paused THEN concat('the queue is paused since ', j.paused_at) END),
-            (80, 'not due', CASE WHEN j.waits AND j.is_scheduled THEN concat(CASE WHEN j.attempts > 0 THEN 'backoff' ELSE 'run_at' END, ', until ', j.run_at) END),
+            (80, 'not due', CASE WHEN j.waits AND j.is_scheduled AND NOT j.is_blocked THEN concat(CASE WHEN j.attempts > 0 THEN 'backoff' ELSE 'run_at' END, ', until ', j.run_at) END),
             (90, 'group full', CASE WHEN j.waits AND j.is_group_full THEN concat('group_concurrency; ', pgq_ext.jobs_in_work(j.queue_id, j.group_id)) END),
             (100, 'fifo', CASE WHEN j.waits AND j.is_behind_in_group THEN concat('job ', (
                 SELECT min(f.job_id) FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id), ' of its group goes first') END),
@@ -780,6 +781,21 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
        l.state AS lease_state, l.attempt, l.worker, l.pid, l.lease_expires_at,
        j.expires_at <= pg_catalog.clock_timestamp() AS has_expired,
        j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) AS is_scheduled,
+       -- The run_at of blocked jobs. (A database that was updated from version 0.1 may lack the column blocked.)
+       j.run_at = '9999-12-01 00:00:00+00' AS is_blocked,
+       CASE WHEN j.run_at = '9999-12-01 00:00:00+00' THEN (
+           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN 'the scheduler: its parents have ended'
+                       ELSE pg_catalog.concat('the end of job ', pg_catalog.min(w.parent_id), ' (', (pg_catalog.array_agg(w.state ORDER BY w.parent_id))[1], ')',
+                                              CASE WHEN pg_catalog.count(*) > 1 THEN pg_catalog.concat(' and of ', pg_catalog.count(*) - 1, ' others') END) END
+           FROM (SELECT d.parent_id,
+                        CASE WHEN p.job_id IS NULL THEN 'dead'
+                             WHEN p.job_id IN (SELECT e.job_id FROM pgq_ext.lease_entries() e WHERE e.state IN ('claimed', 'claiming')) THEN 'in work'
+                             WHEN p.run_at = '9999-12-01 00:00:00+00' THEN 'blocked'
+                             ELSE 'waiting' END AS state
+                 FROM pgq_ext.job_dependency d
+                 LEFT JOIN pgq_ext.job p ON p.job_id = d.parent_id
+                 LEFT JOIN pgq_ext.dead_job x ON x.job_id = d.parent_id AND p.job_id IS NULL
+                 WHERE d.child_id = j.job_id AND (p.job_id IS NOT NULL OR x.job_id IS NOT NULL)) w) END AS awaits,
        q.paused AS is_paused,
        q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,
        q.group_concurrency > 0 AND g.running >= q.group_concurrency AS is_group_full,
@@ -809,6 +825,7 @@ COMMENT ON VIEW pgq_ext.job_state IS
 CREATE OR REPLACE VIEW pgq_ext.job_status WITH (security_barrier) AS
 SELECT s.job_id, s.queue,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN 'leased'
+            WHEN s.is_blocked THEN 'blocked'
             WHEN s.is_scheduled THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
@@ -819,6 +836,7 @@ SELECT s.job_id, s.queue,
             WHEN s.lease_state = 'moving' THEN 'its row is being moved to another segment'
             WHEN s.lease_state = 'changing' THEN 'a transaction that is changing or ending it'
             WHEN s.lease_state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN s.is_blocked THEN s.awaits
             WHEN s.is_paused THEN 'the queue is paused'
             WHEN s.is_scheduled AND s.attempts > 0 THEN 'backoff until run_at'
             WHEN s.is_scheduled THEN 'run_at'
@@ -1209,11 +1227,11 @@ COMMENT ON FUNCTION pgq_assert_lease IS
 COMMENT ON FUNCTION pgq_progress IS
 'Note the progress of the work on a job: the view job_status shows it when this transaction has committed, and the next attempt gets it with the job. The lease is asserted as by pgq_assert_lease. Each call writes a new version of the job''s row, so note a step of minutes, not every record. Errors: PQ001 the lease is stale, 22004 no progress.';
 COMMENT ON FUNCTION pgq_cancel IS
-'End a job in any state. Returns the state that the job had: ready, scheduled, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
+'End a job in any state. Returns the state that the job had: ready, scheduled, blocked, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
 COMMENT ON FUNCTION pgq_redrive IS
 'Bring dead letters of a queue back, as pgq_retry does, in the order in which they died; at most max_jobs (NULL: all). Returns their number. A dead letter that another transaction has locked is left out. Errors: 42704 no such queue, 22023 max_jobs is negative, PQ002 the queue has no room for all of them.';
 COMMENT ON TYPE pgq_ext.job_result IS
-'The state and the result of a job. state: ready, scheduled, leased; acked, cancelled, expired, dead. Later versions may add attributes at the end.';
+'The state and the result of a job. state: ready, scheduled, blocked, leased; acked, cancelled, expired, dead. Later versions may add attributes at the end.';
 COMMENT ON FUNCTION pgq_result IS
 'Return one row with the state of a job, the result that was passed to pgq_ack and, for a live or dead job, the error of its last attempt; no row if there is no such job any more. With wait (at most 60 s), waits until the job has ended; the commit that ends the job ends the wait, and the call returns before statement_timeout. If the queue keeps no finished jobs (keep_finished is 0), only a call that waits learns the state of a finished job, and no call gets the result. Does not wait for a job that this transaction has enqueued. Errors: 22023 bad wait.';
 COMMENT ON FUNCTION pgq_grant IS
@@ -1253,7 +1271,7 @@ COMMENT ON FUNCTION pgq_ext.capacity_entries IS
 COMMENT ON FUNCTION pgq_check IS
 'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters without a queue. Reads every job. A hint without a row is no fault: a claim drops it.';
 COMMENT ON VIEW pgq_ext.job_status IS
-'Every live job, its state (ready, scheduled, leased) and the reason why it waits, in words.';
+'Every live job, its state (ready, scheduled, blocked, leased) and the reason why it waits, in words.';
 COMMENT ON VIEW pgq_ext.queue_latency IS
 'Histograms of the times that jobs have waited and run since stats_since of queue_stats: for each queue and phase, the number of jobs with a time shorter than le_seconds, and the sum of all times. wait: from the time at which the job became due (the later of enqueue and run_at) to its hand-out, unless that was rolled back. run: from the hand-out to the commit of ack, fail, release or cancel. total: from the enqueue to the commit of the ack.';
 COMMENT ON VIEW pgq_ext.capacity IS

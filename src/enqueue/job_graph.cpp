@@ -102,35 +102,49 @@ JobGraph::resolve()
 }
 
 /*
+ * Return the next parent of the element that is not placed yet; kNoElement: there is none. Raises
+ * 22023 if the parent is on the stack.
+ */
+uint32
+JobGraph::next_parent(Step *step, const uint8 *state) const
+{
+	const Element &at = elements_[step->element];
+	while (at.parents != nullptr && step->next < at.parents->n)
+	{
+		uint32 parent = at.inside[step->next++];
+		if (parent == kNoElement || state[parent] == kPlaced)
+			continue;
+		if (state[parent] == kOnStack)
+			refuse_names(step->element,
+						 psprintf("is in a circle: it waits for \"%s\", which waits for it",
+								  text_to_cstring(elements_[parent].ref)),
+						 "A job cannot wait for a job that waits for it.");
+		return parent;
+	}
+	return kNoElement;
+}
+
+/*
  * Place the element after its parents. A chain of parents may be as long as the array, so there is
- * no recursion. state: 0, 1 while the element is on the stack, 2 when it is placed.
+ * a stack instead of a recursion.
  */
 void
 JobGraph::visit(uint32 element, uint32 *placed, uint8 *state, Step *stack)
 {
 	int64 depth = 0;
 	stack[0] = {element, 0};
-	state[element] = 1;
+	state[element] = kOnStack;
 	while (depth >= 0)
 	{
-		Step &step = stack[depth];
-		const Element &at = elements_[step.element];
-		if (at.parents == nullptr || step.next == at.parents->n)
+		uint32 parent = next_parent(&stack[depth], state);
+		if (parent == kNoElement)
 		{
-			state[step.element] = 2;
-			order_[(*placed)++] = step.element;
-			depth--;
+			uint32 done = stack[depth--].element;
+			state[done] = kPlaced;
+			order_[(*placed)++] = done;
 			continue;
 		}
-		uint32 parent = at.inside[step.next++];
-		if (parent == kNoElement || state[parent] == 2)
-			continue;
-		if (state[parent] == 1)
-			refuse_names(step.element,
-						 psprintf("is in a circle: it waits for \"%s\", which waits for it",
-								  text_to_cstring(elements_[parent].ref)),
-						 "A job cannot wait for a job that waits for it.");
-		state[parent] = 1;
+		state[parent] = kOnStack;
 		stack[++depth] = {parent, 0};
 	}
 }
@@ -145,9 +159,9 @@ JobGraph::order()
 	order_ = static_cast<uint32 *>(allocate(n_ * sizeof(uint32)));
 	auto *state = static_cast<uint8 *>(allocate(n_));
 	auto *stack = static_cast<Step *>(allocate(n_ * sizeof(Step)));
-	memset(state, 0, n_);
+	memset(state, kNew, n_);
 	for (uint32 i = 0; i < n_; i++)
-		if (state[i] == 0)
+		if (state[i] == kNew)
 			visit(i, &placed, state, stack);
 	pfree(state);
 	pfree(stack);

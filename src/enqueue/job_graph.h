@@ -54,12 +54,17 @@ private:
 		int next; /* the parent to visit next */
 	};
 	static constexpr uint32 kNoElement = UINT32_MAX;
+	/* Whether order() has placed an element. */
+	static constexpr uint8 kNew = 0;
+	static constexpr uint8 kOnStack = 1;
+	static constexpr uint8 kPlaced = 2;
 
 	void read_names(Jsonb *jobs);
 	void sort_refs();
 	uint32 find_ref(const text *ref) const;
 	void resolve();
 	void order();
+	uint32 next_parent(Step *step, const uint8 *state) const;
 	void visit(uint32 element, uint32 *placed, uint8 *state, Step *stack);
 
 	Element *elements_ = nullptr;

@@ -144,15 +144,10 @@ block(NewJob *job, const JobSpec &spec, int parents, TimestampTz now)
 	job->set(kJobRunAt, TimestampTzGetDatum(kBlockedRunAt));
 }
 
-NewJob
-job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
+/* Set the columns that are stored for the given attributes. */
+static void
+set_given(NewJob *job, const JobSpec &spec, TimestampTz now)
 {
-	NewJob job;
-	job.set(kJobQueueId, Int32GetDatum(queue_id));
-	job.set(kJobEnqueuedAt, TimestampTzGetDatum(now));
-	job.set(kJobRunAt, TimestampTzGetDatum(now));
-	job.set(kJobPriority, Int32GetDatum(0));
-	job.set(kJobAttempts, Int32GetDatum(0));
 	for (int i = 0; i < kJobAttributes; i++)
 	{
 		if (!spec.given[i])
@@ -163,8 +158,20 @@ job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
 		Datum value = spec.values[i];
 		if (attribute.column_value != nullptr)
 			value = attribute.column_value(spec, value, now);
-		job.set(attribute.column, value);
+		job->set(attribute.column, value);
 	}
+}
+
+NewJob
+job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
+{
+	NewJob job;
+	job.set(kJobQueueId, Int32GetDatum(queue_id));
+	job.set(kJobEnqueuedAt, TimestampTzGetDatum(now));
+	job.set(kJobRunAt, TimestampTzGetDatum(now));
+	job.set(kJobPriority, Int32GetDatum(0));
+	job.set(kJobAttempts, Int32GetDatum(0));
+	set_given(&job, spec, now);
 	(void) on_parent_failure(spec);
 	if (const ParentList *parents = parents_of(spec))
 		block(&job, spec, parents->n, now);

@@ -56,9 +56,7 @@ add_parent(ParentList *parents, const ParentName &name)
 
 /* ---- insert ---- */
 
-/*
- * The lock comes before the flag, and the flag before the rows (protocol: flag-first).
- */
+/* The lock comes before the flag, and the flag before the rows (README of dependencies/). */
 void
 depend(const Dependency *dependencies, int n)
 {
@@ -155,19 +153,23 @@ look_once(SegmentSet &segments, Parent *parent)
 	parent->decider = InvalidTransactionId;
 	if (find_outcome(job_id, &outcome, &parent->decider, &parent->queue_id))
 		return ParentLook::kKnown;
+	/*
+	 * Another transaction may be writing or deleting an outcome. With a record this one writes its
+	 * own: otherwise two transactions that enqueue children of two parents could deadlock.
+	 */
+	if (find_finished(job_id, &parent->outcome))
+	{
+		parent->queue_id = parent->outcome.queue_id;
+		return ParentLook::kEnded;
+	}
 	if (TransactionIdIsValid(parent->decider))
 		return ParentLook::kOpen;
-	bool ours = live.state == JobTrace::kOursGone || dead.state == JobTrace::kOursGone;
-	if (find_finished(job_id, &parent->outcome))
-		parent->queue_id = parent->outcome.queue_id;
-	else if (ours)
-	{
-		parent->queue_id = live.state == JobTrace::kOursGone ? live.queue_id : dead.queue_id;
-		parent->outcome = {job_id, own_outcome_of(job_id, dead.state == JobTrace::kOursGone),
-						   parent->queue_id, nullptr, nullptr};
-	}
-	else
+	bool was_dead = dead.state == JobTrace::kOursGone;
+	if (!was_dead && live.state != JobTrace::kOursGone)
 		return is_seen_at_once(segments, job_id) ? ParentLook::kMoved : ParentLook::kNobody;
+	parent->queue_id = was_dead ? dead.queue_id : live.queue_id;
+	parent->outcome = {job_id, own_outcome_of(job_id, was_dead), parent->queue_id, nullptr,
+					   nullptr};
 	return ParentLook::kEnded;
 }
 

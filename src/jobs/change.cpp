@@ -122,6 +122,8 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 		tell_at_commit(taken.ref, taken.lease, LeaseEnd::kCancelled, false);
 	}
 	leave_to_row(taken, row, JobEnd::kCancelled);
+	if (row.blocked())
+		return JobState::kBlocked;
 	return row.delayed() && DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now()
 			   ? JobState::kScheduled
 			   : JobState::kReady;

@@ -177,7 +177,7 @@ CREATE FUNCTION pgq_cancel(job_id bigint) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel';
 REVOKE ALL ON FUNCTION pgq_cancel FROM PUBLIC;
 COMMENT ON FUNCTION pgq_cancel IS
-'End a job in any state. Returns the state that the job had: ready, scheduled, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
+'End a job in any state. Returns the state that the job had: ready, scheduled, blocked, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
 
 CREATE FUNCTION pgq_retry(job_id bigint, delay interval = '0') RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_retry';
@@ -206,7 +206,7 @@ CREATE TYPE pgq_ext.job_result AS (
     error  text
 );
 COMMENT ON TYPE pgq_ext.job_result IS
-'The state and the result of a job. state: ready, scheduled, leased; acked, cancelled, expired, dead. Later versions may add attributes at the end.';
+'The state and the result of a job. state: ready, scheduled, blocked, leased; acked, cancelled, expired, dead. Later versions may add attributes at the end.';
 
 CREATE FUNCTION pgq_result(job_id bigint, wait interval = '0') RETURNS SETOF pgq_ext.job_result
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_result';

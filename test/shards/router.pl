@@ -200,6 +200,12 @@ error_ok('a lease of the session', q{SELECT pgq_claim('q', session_bound => true
 error_ok('a lock of the session', q{SELECT pgq_lock('l', session_bound => true)}, '0A000', qr/HINT:  Connect to shard \d/);
 error_ok('an assertion', 'SELECT pgq_assert_lease(1, 1)', '0A000', qr/HINT:  Connect to the shard/);
 error_ok('an assertion of a lock', q{SELECT pgq_assert_lock('l', 1)}, '0A000');
+error_ok('a new batch', 'SELECT pgq_create_batch()', '0A000', qr/pgq_create_batch cannot go through a router/, qr/DETAIL:  A batch is on one shard/, qr/HINT:  Connect to the shard of the batch.*pgq_router\.shard/);
+error_ok('closing a batch', 'SELECT pgq_close_batch(1)', '0A000', qr/pgq_close_batch cannot/);
+error_ok('a job of a batch', q{SELECT pgq_enqueue('q', '1', batch => 1)}, '0A000', qr/pgq_enqueue with a batch cannot/);
+error_ok('... in bulk', q{SELECT pgq_enqueue_many('q', '[{"payload": 1, "batch": null}, {"payload": 2, "batch": 7}]')}, '0A000', qr/pgq_enqueue_many with a batch cannot/);
+is(sql(q{SELECT count(*) FROM pgq_enqueue_many('q', '[{"payload": 1, "batch": null}]')}), '1', '... but not of none');
+sql(q{SELECT pgq_purge_queue('q')});
 error_ok('one transaction over two shards', "BEGIN; SELECT pgq_enqueue('q', '1', group_key => '$keys[0]'); SELECT pgq_enqueue('q', '1', group_key => '$x')", '0A000', qr/for shard $of{$x}, and this transaction has changed something on shard $of{$keys[0]}/, qr/HINT:  Make each call a transaction of its own/);
 is(sql("SELECT count(*) FROM pgq_ext.job_status WHERE group_key = '$keys[0]'"), '1', '... and what the first has done stays, as it says');
 is(says("BEGIN; SELECT pgq_enqueue('q', '1', group_key => '$keys[0]'); SELECT pgq_enqueue('q', '1', unique_key => '$keys[0]'); COMMIT; SELECT pgq_enqueue('q', '1', group_key => '$x')"), '', '... on one it can be, and in the next one on another');
