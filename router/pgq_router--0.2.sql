@@ -279,6 +279,9 @@ COMMENT ON TYPE pgq_ext.claimed_job IS 'As that of pgq_ext.';
 CREATE TYPE pgq_ext.job_result AS (job_id bigint, state text, result jsonb, error text);
 COMMENT ON TYPE pgq_ext.job_result IS 'As that of pgq_ext.';
 
+CREATE TYPE pgq_ext.parent AS (job_id bigint, ref text, state text, result jsonb, error text);
+COMMENT ON TYPE pgq_ext.parent IS 'As that of pgq_ext.';
+
 CREATE TYPE pgq_ext.explanation AS (step text, detail text);
 COMMENT ON TYPE pgq_ext.explanation IS 'As that of pgq_ext.';
 
@@ -343,6 +346,7 @@ SELECT pgq_router.make_one(verb, 'job_id bigint, ' || arguments, result, 'pgq_ro
     ('pgq_checkpoint', 'lease bigint, step text, value jsonb = null', 'jsonb'),
     ('pgq_retry', 'delay interval = ''0''', 'boolean')) v (verb, arguments, result);
 SELECT pgq_router.make_one('pgq_result', 'job_id bigint, wait interval = ''0''', 'SETOF pgq_ext.job_result', 'pgq_router.shard_of_job(job_id)', false);
+SELECT pgq_router.make_one('pgq_parents', 'job_id bigint, lease bigint', 'SETOF pgq_ext.parent', 'pgq_router.shard_of_job(job_id)');
 SELECT pgq_router.make_one('pgq_explain', 'job_id bigint', 'SETOF pgq_ext.explanation', 'pgq_router.shard_of_job(job_id)', false);
 SELECT pgq_router.make_one('pgq_cancel', 'job_id bigint', 'text', 'pgq_router.shard_of_job(job_id)');
 

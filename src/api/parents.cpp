@@ -22,7 +22,7 @@ pgq_parents(PG_FUNCTION_ARGS)
 {
 	enum class Column : uint8
 	{
-		kParentId,
+		kJobId,
 		kRef,
 		kState,
 		kResult,
@@ -41,7 +41,7 @@ pgq_parents(PG_FUNCTION_ARGS)
 	{
 		const ParentState &parent = parents[i];
 		ResultRow<Column> row;
-		row.set(Column::kParentId, parent.parent_id);
+		row.set(Column::kJobId, parent.parent_id);
 		row.set(Column::kState, parent.state);
 		if (parent.has_ref)
 			row.set_datum(Column::kRef, parent.ref);

@@ -145,7 +145,8 @@ struct ChildrenState
 	bool later_all; /* there were more such children */
 	int64 later_at;
 	int64 unknown_at = INT64_MAX; /* monotonic: judge all again, since rows were missing */
-	int64 not_before;			  /* monotonic: earliest next step */
+	int64 not_before;			  /* monotonic: earliest next step that judges */
+	int64 delay;				  /* since the last try */
 	Phase phase;				  /* of the collection of garbage */
 	int64 collected_to;			  /* position of the pass over the table */
 	int64 collect_at;			  /* monotonic */

@@ -59,7 +59,7 @@ sub outcomes { return sql("SELECT string_agg(outcome::text, ',') FROM pgq_ext.jo
 	becomes($c, 'ready', '... and is ready when both were acknowledged');
 	my ($id, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('children', wait => '60 s') WHERE job_id = } . $c);
 	$id = $c, $lease = sql("SELECT lease FROM pgq_ext.lease WHERE job_id = $c") if !$lease;
-	is(sql("SELECT parent_id = $p, ref, state, result, error FROM pgq_parents($c, $lease) ORDER BY parent_id"),
+	is(sql("SELECT job_id = $p, ref, state, result, error FROM pgq_parents($c, $lease) ORDER BY job_id"),
 		"t||acked|{\"receipt\": 7}|\nf||acked||", 'pgq_parents tells the results');
 	is((sqlstate($node, "SELECT pgq_parents($c, $lease + 1)"))[0], 'PQ001', '... only with the lease');
 }
@@ -95,6 +95,8 @@ for my $end (
 	is(outcomes($p), '', '... which leaves no outcome');
 	ack($p);
 	becomes($hold, 'ready', '... until the parent is acknowledged');
+	# Its dependency keeps the outcome.
+	my $keeper = child('run', $q);
 	die_of($q);
 	stays($other, 'another parent dies');
 	sql("SELECT pgq_cancel($q)");

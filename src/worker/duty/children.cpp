@@ -161,6 +161,17 @@ judge_some(SchedulerState &scheduler)
 		rest_after_this();
 }
 
+/* A database that was updated from version 0.1 has no children before it has the columns for them. */
+static void
+forget_told(SchedulerState &scheduler)
+{
+	ChildrenState &state = scheduler.children;
+	take_told_jobs(scheduler.database, &state.taken);
+	state.taken = {};
+	state.next_child = state.next_parent = state.later_n = 0;
+	state.sweeping = false;
+}
+
 /*
  * Judge the next children. If a step has raised an error, it is not known which children were judged:
  * judge all.
@@ -177,7 +188,7 @@ judge_step(SchedulerState &scheduler)
 	state.failed = true;
 	bool served = serving_transaction(RowExclusiveLock, [&] {
 		if (!OidIsValid(look_at_tables().job_dependency) || !look_at_tables().has_batches)
-			return;
+			return forget_told(scheduler);
 		read_few_rows();
 		judge_some(scheduler);
 	});
@@ -195,9 +206,9 @@ static void
 lower_flag(SchedulerState &scheduler)
 {
 	Oid table = look_at_tables().job_dependency;
-	if (!OidIsValid(table) || !ConditionalLockRelationOid(table, ShareLock))
+	if (OidIsValid(table) && !ConditionalLockRelationOid(table, ShareLock))
 		return;
-	if (!has_dependencies())
+	if (!OidIsValid(table) || !has_dependencies())
 		expect_no_children(scheduler.database);
 }
 
@@ -209,11 +220,11 @@ collect_step(SchedulerState &scheduler)
 	auto phase = state.phase;
 	bool done = false;
 	bool served = serving_transaction(RowExclusiveLock, [&] {
-		if (!OidIsValid(look_at_tables().job_dependency))
-			return;
 		read_few_rows();
 		if (phase == ChildrenState::kFlag)
 			lower_flag(scheduler);
+		else if (!OidIsValid(look_at_tables().job_dependency))
+			return;
 		else if (phase == ChildrenState::kDependencies)
 			done = survives([&] { (void) delete_dependencies(&state.collected_to); });
 		else
@@ -263,10 +274,18 @@ settle_children(SchedulerState &scheduler)
 	}
 	if (!has_children_to_judge(scheduler))
 		collect(scheduler);
-	else if (!judge_step(scheduler))
-		state.not_before = monotonic_now() + kHousekeeping / 10;
-	else
+	else if (judge_step(scheduler))
+	{
+		/* Duties that have waited for longer run first. */
+		state.delay = 0;
 		state.not_before = monotonic_now();
+	}
+	else
+	{
+		/* A lock was not free: 10 ms, 20 ms ... 1 s. */
+		state.delay = Max(kHousekeeping / 100, Min(2 * state.delay, kHousekeeping));
+		state.not_before = monotonic_now() + state.delay;
+	}
 	return 0;
 }
 
