@@ -91,3 +91,5 @@ CALL pg_temp.judged();
 SELECT count(*) FROM pgq_ext.job WHERE job_id = :child;
 SELECT * FROM pgq_check();
 SELECT pgq_drop_queue('parent_q', force => true), pgq_drop_queue('child_q', force => true);
+DELETE FROM pgq_ext.job_dependency;
+DELETE FROM pgq_ext.job_outcome;
