@@ -1089,6 +1089,8 @@ BEGIN
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_checkpoint OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_batch OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.batch_note OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_dependency OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_outcome OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER SEQUENCE pgq_ext.batch_id_seq OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.explanation OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.job_state OWNER TO %s', owner);
