@@ -11,6 +11,35 @@
 #include "engine/child_watch.h"
 #include "txn/effects.h"
 
+namespace pgq {
+
+enum class ParentColumn : uint8
+{
+	kJobId,
+	kRef,
+	kState,
+	kResult,
+	kError,
+	kColumns,
+};
+
+static ResultRow<ParentColumn>
+row_of_parent(const ParentState &parent)
+{
+	ResultRow<ParentColumn> row;
+	row.set(ParentColumn::kJobId, parent.parent_id);
+	row.set(ParentColumn::kState, parent.state);
+	if (parent.has_ref)
+		row.set_datum(ParentColumn::kRef, parent.ref);
+	if (parent.has_result)
+		row.set_datum(ParentColumn::kResult, parent.result);
+	if (parent.has_error)
+		row.set_datum(ParentColumn::kError, parent.error);
+	return row;
+}
+
+} // namespace pgq
+
 using namespace pgq;
 
 extern "C" {
@@ -20,15 +49,6 @@ PG_FUNCTION_INFO_V1(pgq_dependency_came);
 PGDLLEXPORT Datum
 pgq_parents(PG_FUNCTION_ARGS)
 {
-	enum class Column : uint8
-	{
-		kJobId,
-		kRef,
-		kState,
-		kResult,
-		kError,
-		kColumns,
-	};
 	start_write("pgq_parents()");
 	ResultRows rows(fcinfo);
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
@@ -39,16 +59,7 @@ pgq_parents(PG_FUNCTION_ARGS)
 		complain_stale(job_id, token);
 	for (int i = 0; i < n; i++)
 	{
-		const ParentState &parent = parents[i];
-		ResultRow<Column> row;
-		row.set(Column::kJobId, parent.parent_id);
-		row.set(Column::kState, parent.state);
-		if (parent.has_ref)
-			row.set_datum(Column::kRef, parent.ref);
-		if (parent.has_result)
-			row.set_datum(Column::kResult, parent.result);
-		if (parent.has_error)
-			row.set_datum(Column::kError, parent.error);
+		ResultRow<ParentColumn> row = row_of_parent(parents[i]);
 		rows.put(row);
 	}
 	return Datum{0};
@@ -57,7 +68,7 @@ pgq_parents(PG_FUNCTION_ARGS)
 /*
  * Fires before each INSERT of a row by SQL, as in a restore or by logical replication. The functions of
  * the extension insert without the executor, which fires no trigger. The statement has locked the table
- * in RowExclusiveLock (protocol: flag-first).
+ * in RowExclusiveLock.
  */
 PGDLLEXPORT Datum
 pgq_dependency_came(PG_FUNCTION_ARGS)

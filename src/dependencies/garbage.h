@@ -18,8 +18,8 @@ int delete_dependencies(int64 *last);
 
 /*
  * Delete outcomes of the next jobs after *last that have no child. Each outcome is deleted first, and
- * then the question is asked, as at the end of a job (protocol: outcomes-outlive-children): if there
- * may be a child, the deletion is undone. Sets *last as above.
+ * then the question is asked, as at the end of a job (README.md, "Garbage"): if there may be a child,
+ * the deletion is undone. Sets *last as above.
  */
 void delete_outcomes(int64 *last);
 

@@ -102,10 +102,10 @@ lock_blocked(const int64 *ids, int n, int64 (&locked)[kChildrenAtOnce])
 	static constexpr int kParentsAtOnce = 2000;
 	const SpiArgument arguments[] = {id_array(ids, n)};
 	spi_begin();
-	auto rows = static_cast<int>(
-		spi_execute("SELECT job_id, COALESCE(parents, 0::smallint) FROM pgq_ext.job WHERE job_id = ANY($1) "
-					"AND blocked IS NOT NULL FOR UPDATE SKIP LOCKED",
-					arguments));
+	auto rows = static_cast<int>(spi_execute(
+		"SELECT job_id, COALESCE(parents, 0::smallint) FROM pgq_ext.job WHERE job_id = ANY($1) "
+		"AND blocked IS NOT NULL FOR UPDATE SKIP LOCKED",
+		arguments));
 	int parents = 0;
 	int found = 0;
 	for (int i = 0; i < rows; i++)

@@ -1,7 +1,7 @@
 /*
  * The end of a job that may have children, that is, jobs that wait for its end (README of
  * dependencies/). Each function is called after the row is written or deleted, without a buffer
- * pinned (protocol: delete-then-ask). If the database has no children, each only asks a flag.
+ * pinned. If the database has no children, each only asks a flag.
  */
 #pragma once
 

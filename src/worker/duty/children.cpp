@@ -122,6 +122,28 @@ next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])
 
 /* ---- the step ---- */
 
+/* Carry out the verdict. Returns false if the child has to be judged again soon. */
+static bool
+carry_out(ChildrenState &state, const Judged &judged, bool *short_of_resources)
+{
+	bool done = false;
+	switch (judged.verdict)
+	{
+		case Verdict::kWaits:
+			return true;
+		case Verdict::kUnknown:
+			state.unknown_at = monotonic_now() + USECS_PER_MINUTE;
+			return true;
+		case Verdict::kLater:
+			return false;
+		case Verdict::kReady:
+		case Verdict::kCancelled:
+			break;
+	}
+	return !*short_of_resources &&
+		   survives([&] { done = settle_child(judged); }, short_of_resources) && done;
+}
+
 static void
 judge_some(SchedulerState &scheduler)
 {
@@ -132,31 +154,11 @@ judge_some(SchedulerState &scheduler)
 	int n = next_children(scheduler, ids);
 	if (n == 0)
 		return;
-	bool settled = !rows_may_come(scheduler.database);
-	int found = judge_children(ids, n, settled, judged);
+	int found = judge_children(ids, n, !rows_may_come(scheduler.database), judged);
 	stop_point("children-judged");
 	for (int i = 0; i < found; i++)
-	{
-		bool done = true;
-		switch (judged[i].verdict)
-		{
-			case Verdict::kWaits:
-				break;
-			case Verdict::kUnknown:
-				state.unknown_at = monotonic_now() + USECS_PER_MINUTE;
-				break;
-			case Verdict::kLater:
-				done = false;
-				break;
-			case Verdict::kReady:
-			case Verdict::kCancelled:
-				if (short_of_resources ||
-					!survives([&] { done = settle_child(judged[i]); }, &short_of_resources))
-					done = false;
-		}
-		if (!done)
+		if (!carry_out(state, judged[i], &short_of_resources))
 			judge_later(state, judged[i].child_id);
-	}
 	if (short_of_resources)
 		rest_after_this();
 }
@@ -239,7 +241,7 @@ collect_step(SchedulerState &scheduler)
 }
 
 static void
-collect(SchedulerState &scheduler)
+collect_garbage(SchedulerState &scheduler)
 {
 	static constexpr int64 kRest = 10 * USECS_PER_SEC; /* between two passes */
 	ChildrenState &state = scheduler.children;
@@ -273,7 +275,7 @@ settle_children(SchedulerState &scheduler)
 		begin_child_sweep(state);
 	}
 	if (!has_children_to_judge(scheduler))
-		collect(scheduler);
+		collect_garbage(scheduler);
 	else if (judge_step(scheduler))
 	{
 		/* Duties that have waited for longer run first. */
