@@ -144,6 +144,8 @@ struct ChildrenState
 	int later_n;
 	bool later_all; /* there were more such children */
 	int64 later_at;
+	int64 later_delay;
+	bool later_again;			  /* the children of this step were put off before */
 	int64 unknown_at = INT64_MAX; /* monotonic: judge all again, since rows were missing */
 	int64 not_before;			  /* monotonic: earliest next step that judges */
 	int64 delay;				  /* since the last try */

@@ -191,12 +191,20 @@ for my $end (
 	ask($keeper, 'SELECT pg_advisory_lock(7366513, 0)');
 	sql(q{ALTER SYSTEM SET pgq_ext.stop_point = 'children-judged'});
 	sql('SELECT pg_reload_conf()');
-	ack($q);
-	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted});
+	# It may judge some before it has read the setting.
+	my $stands = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted};
+	my @judged = ([ $q, $d ]);
+	until (sql($stands))
+	{
+		ack($judged[-1][0]);
+		push @judged, [ parent(), undef ];
+		$judged[-1][1] = child('cancel', $judged[-1][0]);
+	}
+	pop @judged;
 	sql('ALTER SYSTEM RESET pgq_ext.stop_point');
 	end_sessions_and_kill($keeper);
 	wait_for_scheduler($node);
-	becomes($d, 'ready', 'a scheduler that dies forgets no child');
+	becomes($judged[-1][1], 'ready', 'a scheduler that dies forgets no child');
 }
 sub end_sessions_and_kill
 {
@@ -236,6 +244,37 @@ sub end_sessions_and_kill
 	wait_for_scheduler($node);
 	becomes($c, 'gone', 'a parent of which nobody knows how it ended has failed its child');
 	becomes($d, 'ready', '... which may run all the same');
+}
+
+# ---- an enqueue meets the deletion of an outcome ----
+
+{
+	my ($keeper, $enqueuer) = (session($node), session($node));
+	ask($keeper, 'SELECT pg_advisory_lock(7366513, 0)');
+	sql(q{ALTER SYSTEM SET pgq_ext.stop_point = 'outcomes-deleted'});
+	sql('SELECT pg_reload_conf()');
+	my $stands = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted};
+	my $p;
+	# It may delete some before it has read the setting.
+	until ($p && sql($stands))
+	{
+		$p = parent();
+		my $c = child('run', $p);
+		ack($p);
+		wait_for($node, sprintf("$state = 'ready'", $c));
+		sql("SELECT pgq_cancel($c)");
+		wait_for($node, "($stands) = 1 OR NOT EXISTS (SELECT FROM pgq_ext.job_outcome WHERE job_id = $p)");
+	}
+	my $pid = pid_of($enqueuer);
+	send_sql($enqueuer, enqueue_child('cancel', $p));
+	wait_for($node, "count(*) = 1 FROM pg_locks WHERE NOT granted AND pid = $pid");
+	sql('ALTER SYSTEM RESET pgq_ext.stop_point');
+	sql('SELECT pg_reload_conf()');
+	ask($keeper, 'SELECT pg_advisory_unlock(7366513, 0)');
+	my $late = reply($enqueuer);
+	becomes($late, 'ready', 'an outcome that is needed again is not deleted');
+	is(outcomes($p), '1', '... and says how the parent has ended');
+	end_session($_) for $keeper, $enqueuer;
 }
 
 # ---- what is left ----

@@ -27,13 +27,19 @@ begin_child_sweep(ChildrenState &state)
 	state.swept_to = 0;
 }
 
-/* Judge the child again after a while. Without room to remember it, judge all children. */
+/*
+ * Judge the child again after 100 ms, 200 ms ... 1.6 s, as long as such children are left. Without room to
+ * remember it, judge all children.
+ */
 static void
 judge_later(ChildrenState &state, int64 child_id)
 {
-	static constexpr int64 kWhile = USECS_PER_SEC / 10;
+	static constexpr int64 kFirst = USECS_PER_SEC / 10;
 	if (state.later_n == 0)
-		state.later_at = monotonic_now() + kWhile;
+	{
+		state.later_delay = state.later_again ? Min(2 * state.later_delay, 16 * kFirst) : kFirst;
+		state.later_at = monotonic_now() + state.later_delay;
+	}
 	if (state.later_n < kChildrenAtOnce)
 		state.later[state.later_n++] = child_id;
 	else
@@ -97,7 +103,8 @@ static int
 next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])
 {
 	ChildrenState &state = scheduler.children;
-	if (is_later_due(state))
+	state.later_again = is_later_due(state);
+	if (state.later_again)
 		return take_later(state, ids);
 	if (state.next_child == state.taken.children && state.next_parent == state.taken.parents &&
 		!state.sweeping)
