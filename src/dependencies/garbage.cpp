@@ -87,15 +87,25 @@ delete_childless(Datum *ids, int n)
 								   static_cast<long long>(DatumGetInt64(ids[i])))));
 }
 
-/* Return whether the outcomes could be deleted. A child that has come in the meantime is no error. */
+/*
+ * Return whether the outcomes could be deleted. A child that has come in the meantime is no error. Any
+ * other error is raised again after its subtransaction has ended.
+ */
 static bool
 try_to_delete(Datum *ids, int n)
 {
-	return survives_alone([&] { delete_childless(ids, n); },
-						  [] {
-							  if (geterrcode() != ERRCODE_OBJECT_IN_USE)
-								  PG_RE_THROW();
-						  });
+	MemoryContext caller = CurrentMemoryContext;
+	ErrorData *error = nullptr;
+	bool deleted = survives_alone([&] { delete_childless(ids, n); },
+								  [&] {
+									  if (geterrcode() == ERRCODE_OBJECT_IN_USE)
+										  return;
+									  MemoryContextSwitchTo(caller);
+									  error = CopyErrorData();
+								  });
+	if (error != nullptr)
+		ReThrowError(error);
+	return deleted;
 }
 
 void
