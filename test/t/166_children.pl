@@ -255,9 +255,10 @@ sub end_sessions_and_kill
 	sql('SELECT pg_reload_conf()');
 	my $stands = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted};
 	my $p;
-	# It may delete some before it has read the setting.
-	until ($p && sql($stands))
+	# It may delete some before it has read the setting, or stand before others are deleted. A row that is being deleted has an xmax.
+	until ($p && sql($stands) && sql("SELECT xmax <> 0 FROM pgq_ext.job_outcome WHERE job_id = $p") eq 't')
 	{
+		ask($keeper, 'SELECT pg_advisory_unlock(7366513, 0); SELECT pg_advisory_lock(7366513, 0)');
 		$p = parent();
 		my $c = child('run', $p);
 		ack($p);
