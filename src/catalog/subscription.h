@@ -8,14 +8,6 @@
 
 namespace pgq {
 
-struct Tables;
-
-/*
- * Find a subscription to a ring's table or to a segment: a publication can name either. Returns
- * InvalidOid if there is none. t: the tables, whose `subscription` is not set yet.
- */
-Oid find_subscription(const Tables &t);
-
 /*
  * Return whether a subscription brings jobs or records. The caller must hold the lock of a segment:
  * taking that lock has processed the latest invalidations.

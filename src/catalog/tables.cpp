@@ -1,7 +1,6 @@
 #include "catalog/tables.h"
 
 #include "catalog/own_index.h"
-#include "catalog/subscription.h"
 #include "catalog/version.h"
 
 namespace pgq {

@@ -144,8 +144,14 @@ const Tables *tables_if_attached();
 /* Return the owner of a relation, or InvalidOid. */
 Oid owner_of(Oid relid);
 
-/* Return the subscription that brings rows to that table, or InvalidOid. */
+/* Return the subscription that brings rows to that table, or InvalidOid (subscription.cpp). */
 Oid subscription_to(Oid relid);
+
+/*
+ * Return a subscription to a ring's table or to a segment, or InvalidOid: a publication can name
+ * either. t: the tables, whose `subscription` is not set yet (subscription.cpp).
+ */
+Oid find_subscription(const Tables &t);
 
 /* Raise error 55000 if segments are missing. */
 void require_complete_segments(const Tables &t = look_at_tables());
