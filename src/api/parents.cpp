@@ -13,6 +13,8 @@
 
 namespace pgq {
 
+namespace {
+
 enum class ParentColumn : uint8
 {
 	kJobId,
@@ -22,6 +24,8 @@ enum class ParentColumn : uint8
 	kError,
 	kColumns,
 };
+
+} // namespace
 
 static ResultRow<ParentColumn>
 row_of_parent(const ParentState &parent)

@@ -255,14 +255,16 @@ sub end_sessions_and_kill
 	sql('SELECT pg_reload_conf()');
 	my $stands = q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted};
 	my $p;
-	# It may delete some before it has read the setting, or stand before others are deleted. A row that is being deleted has an xmax.
+	# It may delete some before it has read the setting, or stand when it has deleted others: then it judges no child until it is let go on,
+	# so begin again. A row that is being deleted has an xmax.
 	until ($p && sql($stands) && sql("SELECT xmax <> 0 FROM pgq_ext.job_outcome WHERE job_id = $p") eq 't')
 	{
 		ask($keeper, 'SELECT pg_advisory_unlock(7366513, 0); SELECT pg_advisory_lock(7366513, 0)');
 		$p = parent();
 		my $c = child('run', $p);
 		ack($p);
-		wait_for($node, sprintf("$state = 'ready'", $c));
+		wait_for($node, sprintf("($stands) = 1 OR $state = 'ready'", $c));
+		next if state_of($c) ne 'ready';
 		sql("SELECT pgq_cancel($c)");
 		wait_for($node, "($stands) = 1 OR NOT EXISTS (SELECT FROM pgq_ext.job_outcome WHERE job_id = $p)");
 	}
