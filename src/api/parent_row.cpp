@@ -19,6 +19,13 @@ number_in(const TriggerData *data, HeapTuple row, const char *column, Oid type)
 	return type == INT8OID ? DatumGetInt64(value) : DatumGetInt32(value);
 }
 
+static bool
+is_blocked_row(const TriggerData *data)
+{
+	Datum blocked;
+	return value_of(data, data->tg_trigtuple, "blocked", INT8OID, &blocked);
+}
+
 static JobOutcome
 outcome_of_deleted_job()
 {
@@ -51,10 +58,9 @@ note_gone(const TriggerData *data, RingName ring, int64 job_id)
 static void
 note_come(const TriggerData *data, RingName ring, int64 job_id)
 {
-	Datum blocked;
 	if (ring == kDeadRing)
 		return note_parent_died(job_id);
-	if (value_of(data, data->tg_trigtuple, "blocked", INT8OID, &blocked))
+	if (is_blocked_row(data))
 		tell_child_at_commit(job_id);
 	note_parent_back(job_id);
 }
@@ -68,6 +74,10 @@ note_parent(const TriggerData *data, RingName ring, bool alone)
 {
 	const Tables *t = shared != nullptr ? tables_if_attached() : nullptr;
 	bool comes = TRIGGER_FIRED_BY_INSERT(data->tg_event);
+	/* In a restore the dependencies of the child come later. */
+	if (shared != nullptr && comes && ring == kJobRing && TRIGGER_FIRED_FOR_ROW(data->tg_event) &&
+		is_blocked_row(data))
+		note_rows_came(t != nullptr ? t->database : nullptr);
 	if (t == nullptr || !may_have_children(t->database) || is_replicated() || (alone && comes) ||
 		!OidIsValid(t->job_dependency))
 		return;

@@ -79,12 +79,14 @@ pgq_dependency_came(PG_FUNCTION_ARGS)
 {
 	const TriggerData *data = trigger_data(fcinfo, "dependency_came");
 	HeapTuple row = row_of(data);
-	const Tables *t = shared != nullptr ? tables_if_attached() : nullptr;
-	if (t == nullptr || !TRIGGER_FIRED_BEFORE(data->tg_event) ||
+	if (shared == nullptr || !TRIGGER_FIRED_BEFORE(data->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		return PointerGetDatum(row);
+	const Tables *t = tables_if_attached();
+	note_rows_came(t != nullptr ? t->database : nullptr);
+	if (t == nullptr)
+		return PointerGetDatum(row);
 	expect_children(t->database);
-	note_rows_came(t->database);
 	tell_all_children_at_commit();
 	return PointerGetDatum(row);
 }

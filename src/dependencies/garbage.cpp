@@ -1,6 +1,8 @@
 #include "dependencies/garbage.h"
 
 #include "catalog/owner_sql.h"
+#include "catalog/tables.h"
+#include "engine/child_watch.h"
 #include "pg/stop_point.h"
 #include "pg/survive.h"
 #include "rows/dependency_row.h"
@@ -61,7 +63,7 @@ delete_dependencies(int64 *last)
 		"SELECT p.last, g.child_id FROM (SELECT CASE WHEN count(*) = $2 THEN max(child_id) ELSE 0 "
 		"END AS last FROM looked) p LEFT JOIN gone g ON true",
 		last, &ids);
-	if (n > 0)
+	if (n > 0 && !rows_may_come(tables().database))
 		delete_garbage("DELETE FROM pgq_ext.job_dependency WHERE ctid = ANY (ARRAY("
 					   "SELECT ctid FROM pgq_ext.job_dependency WHERE child_id = ANY($1) "
 					   "FOR UPDATE SKIP LOCKED))",
@@ -120,7 +122,7 @@ delete_outcomes(int64 *last)
 		"SELECT p.last, g.job_id FROM (SELECT CASE WHEN count(*) = $2 THEN max(job_id) ELSE 0 END "
 		"AS last FROM looked) p LEFT JOIN gone g ON true",
 		last, &ids);
-	if (n == 0 || try_to_delete(ids, n))
+	if (n == 0 || rows_may_come(tables().database) || try_to_delete(ids, n))
 		return;
 	for (int i = 0; i < n; i++)
 		(void) try_to_delete(&ids[i], 1);

@@ -1,6 +1,7 @@
 #include "dependencies/judge.h"
 
 #include "catalog/owner_sql.h"
+#include "engine/child_watch.h"
 #include "engine/hold.h"
 #include "load/attach.h"
 #include "rows/dependency_row.h"
@@ -141,13 +142,15 @@ static constexpr char kJudge[] =
 static_assert(static_cast<int>(JobOutcome::kAcked) == 1);
 
 int
-judge_children(const int64 *ids, int n, bool settled, Judged (&judged)[kChildrenAtOnce])
+judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce])
 {
 	int64 locked[kChildrenAtOnce];
 	int locked_n = lock_blocked(ids, n, locked);
 	const SpiArgument arguments[] = {id_array(locked, locked_n), id_array(ids, n)};
 	spi_begin();
 	auto found = static_cast<int>(spi_execute(kJudge, arguments));
+	/* Rows that came after the snapshot were noted by now. */
+	bool settled = !rows_may_come(tables().database);
 	for (int i = 0; i < found; i++)
 	{
 		int64 id = DatumGetInt64(spi_value(i, 1, INT8OID));

@@ -28,10 +28,9 @@ struct Judged
 
 /*
  * Lock the rows of those of the children that are blocked, without waiting, and judge these by one
- * snapshot. Returns the number of blocked children among them, each with its verdict. settled: rows
- * that are missing now will not come any more.
+ * snapshot. Returns the number of blocked children among them, each with its verdict.
  */
-int judge_children(const int64 *ids, int n, bool settled, Judged (&judged)[kChildrenAtOnce]);
+int judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce]);
 
 /*
  * Carry out the verdict kReady or kCancelled. judge_children() has locked the row in this

@@ -41,14 +41,16 @@ expect_no_children(Database *db)
 void
 note_rows_came(Database *db)
 {
-	pg_atomic_write_u64(&db->children.rows_came_at, static_cast<uint64>(monotonic_now()));
+	pg_atomic_write_u64(db != nullptr ? &db->children.rows_came_at : &shared->rows_came_at,
+						static_cast<uint64>(monotonic_now()));
 }
 
 bool
 rows_may_come(const Database *db)
 {
 	static constexpr int64 kWhile = 5 * USECS_PER_MINUTE;
-	auto came_at = static_cast<int64>(value_of(db->children.rows_came_at));
+	auto came_at = static_cast<int64>(
+		Max(value_of(db->children.rows_came_at), value_of(shared->rows_came_at)));
 	return came_at != 0 && monotonic_now() - came_at < kWhile;
 }
 

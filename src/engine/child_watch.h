@@ -28,7 +28,10 @@ may_have_children(const Database *db)
  */
 void expect_children(Database *db);
 
-/* Note that SQL has inserted rows of dependencies, outcomes or blocked jobs: others may follow. */
+/*
+ * Note that SQL inserts rows of dependencies, outcomes or blocked jobs: others may follow. db: NULL if
+ * the database has no slot; it may get one while the rows come.
+ */
 void note_rows_came(Database *db);
 
 /*
@@ -56,7 +59,10 @@ has_told_children(const Database *db)
 	return value_of(db->children.told) != 0;
 }
 
-/* Return whether rows that are missing may still come: SQL has inserted rows lately. */
+/*
+ * Return whether rows that are missing may still come: SQL has inserted rows lately. The caller has
+ * taken the snapshot that misses the rows before this call.
+ */
 bool rows_may_come(const Database *db);
 
 struct ToldTaken

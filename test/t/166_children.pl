@@ -234,6 +234,21 @@ sub end_sessions_and_kill
 	becomes($d, 'ready', '... the other one ends later');
 }
 
+# ---- rows that come one after the other, as in a restore ----
+
+{
+	my $p = parent();
+	my $c = child('cancel', $p);
+	sql("CREATE TABLE child AS SELECT * FROM pgq_ext.job WHERE job_id = $c; CREATE TABLE dependency AS SELECT * FROM pgq_ext.job_dependency WHERE child_id = $c");
+	sql("DELETE FROM pgq_ext.job WHERE job_id = $c; DELETE FROM pgq_ext.job_dependency WHERE child_id = $c");
+	my $columns = 'job_id, run_at, enqueued_at, queue_id, priority, payload, blocked, parents';
+	sql("INSERT INTO pgq_ext.job ($columns) SELECT $columns FROM child");
+	stays($c, 'a child whose dependency may still come');
+	sql('INSERT INTO pgq_ext.job_dependency SELECT * FROM dependency');
+	ack($p);
+	becomes($c, 'ready', '... has come');
+}
+
 # ---- triggers that were off; TRUNCATE ----
 
 {

@@ -161,7 +161,7 @@ judge_some(SchedulerState &scheduler)
 	int n = next_children(scheduler, ids);
 	if (n == 0)
 		return;
-	int found = judge_children(ids, n, !rows_may_come(scheduler.database), judged);
+	int found = judge_children(ids, n, judged);
 	stop_point("children-judged");
 	for (int i = 0; i < found; i++)
 		if (!carry_out(state, judged[i], &short_of_resources))
