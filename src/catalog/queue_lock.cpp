@@ -54,52 +54,55 @@ tag_of_key(int32 queue_id, int64 hash)
 	return tag;
 }
 
+/* Classes of tags that name one job or one batch. */
+static constexpr uint16 kTurnClass = 0x5054;
+static constexpr uint16 kBatchClass = 0x5042;
+
 static LOCKTAG
-tag_of_turn(int64 job_id)
+tag_of_id(uint16 lock_class, int64 id)
 {
-	static constexpr uint16 kClass = 0x5054;
 	LOCKTAG tag;
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(job_id >> 32),
-						 static_cast<uint32>(job_id), kClass);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(id >> 32), static_cast<uint32>(id),
+						 lock_class);
 	return tag;
 }
 
-static LOCKTAG
-tag_of_batch(int64 batch_id)
+static bool
+lock_id(uint16 lock_class, int64 id, LOCKMODE mode, bool wait)
 {
-	static constexpr uint16 kClass = 0x5042;
-	LOCKTAG tag;
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, static_cast<uint32>(batch_id >> 32),
-						 static_cast<uint32>(batch_id), kClass);
-	return tag;
+	LOCKTAG tag = tag_of_id(lock_class, id);
+	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+static void
+unlock_id(uint16 lock_class, int64 id, LOCKMODE mode)
+{
+	LOCKTAG tag = tag_of_id(lock_class, id);
+	LockRelease(&tag, mode, false);
 }
 
 bool
 lock_batch(int64 batch_id, LOCKMODE mode, bool wait)
 {
-	LOCKTAG tag = tag_of_batch(batch_id);
-	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	return lock_id(kBatchClass, batch_id, mode, wait);
 }
 
 void
 unlock_batch(int64 batch_id, LOCKMODE mode)
 {
-	LOCKTAG tag = tag_of_batch(batch_id);
-	LockRelease(&tag, mode, false);
+	unlock_id(kBatchClass, batch_id, mode);
 }
 
 bool
 lock_turn(int64 job_id, LOCKMODE mode, bool wait)
 {
-	LOCKTAG tag = tag_of_turn(job_id);
-	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	return lock_id(kTurnClass, job_id, mode, wait);
 }
 
 void
 unlock_turn(int64 job_id, LOCKMODE mode)
 {
-	LOCKTAG tag = tag_of_turn(job_id);
-	LockRelease(&tag, mode, false);
+	unlock_id(kTurnClass, job_id, mode);
 }
 
 void

@@ -46,11 +46,25 @@ try_callback(const BatchState &batch, BatchEvent event, char **error)
 						  });
 }
 
-/* Enqueue the callbacks that are due, and write the row. A callback that is refused is tried again. */
-static void
+/* Return whether the row has to be written: a sweep looks at many batches for which nothing has changed. */
+static bool
+differs(const BatchState &was, const BatchState &is)
+{
+	for (BatchEvent event : batch_events)
+		if (was.marks.done[event] != is.marks.done[event])
+			return true;
+	return was.pending != is.pending || was.due_at != is.due_at || was.failures != is.failures;
+}
+
+/*
+ * Enqueue the callbacks that are due, and write the row if it has changed. A callback that is refused is
+ * tried again. Return whether the row was written.
+ */
+static bool
 fire(BatchState *batch, const MemberSight &seen)
 {
-	const BatchMarks before = batch->marks;
+	const BatchState was = *batch;
+	const BatchMarks &before = was.marks;
 	char *error = nullptr;
 	for (BatchEvent event : batch_events)
 		if (is_due(before, seen, event))
@@ -67,13 +81,16 @@ fire(BatchState *batch, const MemberSight &seen)
 		batch->due_at = now + rest_after_failures(batch->failures);
 		batch->failures = Min(batch->failures, 1000) + 1;
 	}
+	if (!differs(was, *batch))
+		return false;
 	write_batch(*batch, before, error);
+	return true;
 }
 
 static LookResult
-end_of_look(const BatchState &batch, int64 member)
+end_of_look(const BatchState &batch, int64 member, bool has_fired)
 {
-	LookResult result{.end = LookEnd::kNothing, .witness = member, .has_fired = true};
+	LookResult result{.end = LookEnd::kNothing, .witness = member, .has_fired = has_fired};
 	if (batch.pending && !batch.marks.closed)
 		result.end = LookEnd::kChange;
 	else if (batch.pending && member != 0)
@@ -110,7 +127,7 @@ look_with_locks(int64 batch_id)
 	/* The second look. */
 	MemberSight seen = look_at_members(batch_id, &member);
 	seen.live |= in_progress != 0;
-	fire(&batch, seen);
+	bool has_fired = fire(&batch, seen);
 	stop_point("batch-fired");
 	/*
 	 * If the batch finishes, keep the tag until the commit is visible: a session that adds a member must see
@@ -118,7 +135,7 @@ look_with_locks(int64 batch_id)
 	 */
 	if (closed && (was_finished || !batch.marks.done[kFinish]))
 		unlock_batch(batch_id, ExclusiveLock);
-	return end_of_look(batch, Max(member, in_progress));
+	return end_of_look(batch, Max(member, in_progress), has_fired);
 }
 
 /*

@@ -196,6 +196,34 @@ wait_for_events($broken, 'finish success');
 pass('... and comes when it is mended');
 like((sqlstate($node, q{SELECT pgq_create_batch(on_finish => '{"queue": "told", "payload": 1, "headers": 7}')}))[1], qr/headers of a callback must be a JSON object/, 'headers that are no object are refused');
 
+# ---- what a look leaves alone, and what memory does not know ----
+
+# A look that finds nothing new does not write the row. The end of a prepared transaction makes the scheduler look at all
+# batches, in the order of their ids.
+my $waits = batch();
+add($waits, 1);
+close_batch($waits);
+fail_one();
+wait_for_events($waits, 'failure finish');
+my $last = batch();
+my $version = sql("SELECT ctid FROM pgq_ext.job_batch WHERE batch_id = $waits");
+sql("BEGIN; ${\adding($last, 1)}; PREPARE TRANSACTION 'sweep'");
+close_batch($last);
+sql(q{ROLLBACK PREPARED 'sweep'});
+wait_for_events($last, 'finish success');
+is(sql("SELECT ctid FROM pgq_ext.job_batch WHERE batch_id = $waits"), $version, 'a sweep writes no row for which nothing has changed');
+
+# A row that is deleted while the trigger is off tells nobody. Within two minutes the scheduler finds that the witness is gone.
+my $lost = batch();
+my ($gone) = add($lost, 1);
+close_batch($lost);
+wait_for_looks();
+my $from = -s $node->logfile;
+sql("ALTER TABLE pgq_ext.job DISABLE TRIGGER job_changed; DELETE FROM pgq_ext.job WHERE job_id = $gone; ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed");
+wait_for_events($lost, 'finish success');
+$node->wait_for_log(qr/WARNING:  memory did not know that job $gone of batch $lost has ended/, $from);
+pass('a witness that memory has missed is found, and the log names it');
+
 # ---- locks that are not free ----
 
 my $locked = batch();
