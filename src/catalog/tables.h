@@ -75,9 +75,17 @@ struct Tables
 	Oid job_batch;
 	Oid job_batch_by_id; /* invalid: the table or the index is missing; as the next one */
 	Oid batch_note;
+	Oid job_dependency;
+	Oid dependency_by_parent;
+	Oid dependency_by_child;
+	Oid job_outcome;
+	Oid outcome_by_id;
 	Oid batch_note_by_batch;
 	Oid ring[kRings]; /* partitioned table of each ring */
-	/* the rings have the column batch_id; a database that was updated from 0.1 may lack it */
+	/*
+	 * the rings have the column batch_id and the columns after it; a database that was updated from
+	 * 0.1 may lack them
+	 */
 	bool has_batches;
 	Oid subscription; /* a subscription that brings rows to the segments; invalid: there is no such subscription */
 	bool has_segments; /* all rings have segments; an index may be missing: has_whole_segments() */
@@ -136,8 +144,14 @@ const Tables *tables_if_attached();
 /* Return the owner of a relation, or InvalidOid. */
 Oid owner_of(Oid relid);
 
-/* Return the subscription that brings rows to that table, or InvalidOid. */
+/* Return the subscription that brings rows to that table, or InvalidOid (subscription.cpp). */
 Oid subscription_to(Oid relid);
+
+/*
+ * Return a subscription to a ring's table or to a segment, or InvalidOid: a publication can name
+ * either. t: the tables, whose `subscription` is not set yet (subscription.cpp).
+ */
+Oid find_subscription(const Tables &t);
 
 /* Raise error 55000 if segments are missing. */
 void require_complete_segments(const Tables &t = look_at_tables());

@@ -146,9 +146,11 @@ create_queue($node, 'q', '', 'places');
 	sql("UPDATE pgq_ext.job_batch SET metadata = '1' WHERE batch_id = $batch", 'places');
 	is((ask($session, add($batch)))[0], 't', '... which has moved');
 	my $was = $place->($batch);
-	sql('DELETE FROM pgq_ext.job_batch', 'places');
+	# The trigger that keeps a batch with members does not fire.
+	my $delete = 'SET session_replication_role = replica; DELETE FROM pgq_ext.job_batch';
+	sql($delete, 'places');
 	like((ask($session, add($batch)))[1], qr/batch $batch does not exist/, '... is deleted');
-	sql('DELETE FROM pgq_ext.job_batch', 'places');
+	sql($delete, 'places');
 	$node->safe_psql('places', 'VACUUM pgq_ext.job_batch');
 	is(sql('SELECT pg_relation_size($$pgq_ext.job_batch$$)', 'places'), '0', '... and its page is gone');
 	like((ask($session, add($batch)))[1], qr/batch $batch does not exist/, '... which the session notices');
