@@ -420,7 +420,8 @@ END $body$, verb)) FROM (VALUES
 
 SELECT pgq_router.make(verb, arguments, result, format('BEGIN PERFORM pgq_router.refuse_batch(%L); END', verb)) FROM (VALUES
     ('pgq_create_batch', 'on_success jsonb = null, on_failure jsonb = null, on_finish jsonb = null, metadata jsonb = null', 'bigint'),
-    ('pgq_close_batch', 'batch bigint', 'void')) v (verb, arguments, result);
+    ('pgq_close_batch', 'batch bigint', 'void'),
+    ('pgq_cancel_batch', 'batch bigint', 'bigint')) v (verb, arguments, result);
 
 -- ---- on all shards ----
 
@@ -784,14 +785,15 @@ DECLARE
 BEGIN
     FOR v IN SELECT * FROM (VALUES
         ('attempt', 'job_id bigint, lease bigint, claimed_at timestamptz, ended_at timestamptz, queue_id integer, attempt integer, segment smallint, outcome text, worker text, reason text, error text'),
+        ('batch', 'batch bigint, total bigint, waiting bigint, leased bigint, acked bigint, dead bigint, cancelled bigint, expired bigint, state text, created_at timestamptz, closed_at timestamptz, finished_at timestamptz, metadata jsonb, deleted bigint, failed_at timestamptz, succeeded_at timestamptz, cancelled_at timestamptz, maker text, next_try_at timestamptz, last_error text'),
         ('capacity', 'name text, used bigint, peak bigint, bound bigint, guc text, entry_bytes bigint'),
         ('dead_job', 'job_id bigint, queue_id integer, died_at timestamptz, enqueued_at timestamptz, run_at timestamptz, priority integer, attempts integer, segment smallint, max_attempts integer, fence bigint, group_key text, unique_key text, reason text, last_error text, headers jsonb, payload jsonb, batch_id bigint, parents smallint'),
-        ('dead_letter', 'queue text, job_id bigint, died_at timestamptz, reason text, attempts integer, max_attempts integer, group_key text, unique_key text, priority integer, enqueued_at timestamptz, run_at timestamptz, last_error text, headers jsonb, payload jsonb'),
+        ('dead_letter', 'queue text, job_id bigint, died_at timestamptz, reason text, attempts integer, max_attempts integer, group_key text, unique_key text, priority integer, enqueued_at timestamptz, run_at timestamptz, last_error text, headers jsonb, payload jsonb, batch bigint'),
         ('duty', 'duty text, queue text, last_run_at timestamptz, next_run_at timestamptz, failures integer, failing_since timestamptz, last_error text'),
         ('finished_job', 'job_id bigint, finished_at timestamptz, enqueued_at timestamptz, run_at timestamptz, queue_id integer, priority integer, attempts integer, segment smallint, outcome text, payload jsonb, worker text, result jsonb, max_attempts integer, group_key text, unique_key text, last_error text, headers jsonb, batch_id bigint, parents smallint'),
         ('handler', 'queue text, handler text, run_as text, workers integer, running integer, batch integer, timeout interval, state text, reason text, since timestamptz, next_try_at timestamptz, calls bigint, failures bigint, last_error text'),
         ('health', '"check" text, status text, detail text, hint text, checked_at timestamptz'),
-        ('job_status', 'job_id bigint, queue text, state text, waits_for text, priority integer, run_at timestamptz, attempts integer, max_attempts integer, group_key text, unique_key text, enqueued_at timestamptz, expires_at timestamptz, worker text, lease_expires_at timestamptz, last_error text, progress jsonb'),
+        ('job_status', 'job_id bigint, queue text, state text, waits_for text, priority integer, run_at timestamptz, attempts integer, max_attempts integer, group_key text, unique_key text, enqueued_at timestamptz, expires_at timestamptz, worker text, lease_expires_at timestamptz, last_error text, progress jsonb, batch bigint'),
         ('lease', 'job_id bigint, lease bigint, queue text, group_key text, attempt integer, worker text, pid integer, claimed_at timestamptz, lease_expires_at timestamptz, session_bound boolean, in_transaction boolean'),
         ('lock', 'name text, slot integer, slots integer, token bigint, owner text, pid integer, acquired_at timestamptz, expires_at timestamptz, session_bound boolean, waiting integer, in_transaction boolean'),
         ('queue', 'queue_id integer, queue text, lease_time interval, max_runtime interval, max_attempts integer, backoff_base interval, backoff_max interval, backoff_jitter float8, concurrency integer, rate_limit integer, rate_period interval, group_rate_limit integer, group_concurrency integer, fifo boolean, fair boolean, max_depth bigint, log_attempts text, keep_attempts interval, keep_finished interval, keep_dead interval, notify boolean, paused boolean, created_at timestamptz, paused_at timestamptz'),

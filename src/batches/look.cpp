@@ -1,6 +1,6 @@
 #include "batches/look.h"
 
-#include "catalog/kept_plan.h"
+#include "catalog/owner_sql.h"
 #include "enqueue/job_json.h"
 #include "pg/clock.h"
 #include "rows/batch_row.h"
@@ -54,7 +54,7 @@ fill_batch(int64 batch_id, BatchState *batch)
 bool
 read_batch(int64 batch_id, BatchState *batch, bool *died)
 {
-	static SPIPlanPtr plan;
+	static KeptPlan plan;
 	const SpiArgument arguments[] = {number(batch_id)};
 	bool found = false;
 	as_owner([&] {
@@ -99,7 +99,7 @@ fill_callbacks(BatchState *batch, MemoryContext caller)
 RowSeen
 lock_batch_row(int64 batch_id, BatchState *batch)
 {
-	static SPIPlanPtr plan;
+	static KeptPlan plan;
 	MemoryContext caller = CurrentMemoryContext;
 	const SpiArgument arguments[] = {number(batch_id)};
 	bool found = false;
@@ -125,7 +125,7 @@ lock_batch_row(int64 batch_id, BatchState *batch)
 MemberSight
 look_at_members(int64 batch_id, int64 *member)
 {
-	static SPIPlanPtr plan;
+	static KeptPlan plan;
 	const SpiArgument arguments[] = {number(batch_id)};
 	MemberSight seen{};
 	/* One statement, and so one snapshot. */
@@ -190,7 +190,7 @@ rest_after_failures(int32 failures)
 void
 write_batch(const BatchState &batch, const BatchMarks &before, const char *error)
 {
-	static SPIPlanPtr plan;
+	static KeptPlan plan;
 	auto now_done = [&](BatchEvent event) {
 		return SpiArgument{BOOLOID, BoolGetDatum(batch.marks.done[event] && !before.done[event]),
 						   false};

@@ -1,6 +1,5 @@
 #include "catalog/owner_sql.h"
 
-#include "catalog/kept_plan.h"
 #include "catalog/own_object.h"
 #include "catalog/tables.h"
 
@@ -112,10 +111,33 @@ spi_run(const char *format, ...)
 		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
 }
 
-/* Execute the plan, or if it is NULL, plan the statement. kept: keep the plan in *kept. */
+static SPIPlanPtr
+prepare(const char *sql, int n, Oid *types, int options)
+{
+	SPIPlanPtr plan = SPI_prepare_cursor(sql, n, types, options);
+	if (plan == nullptr)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	return plan;
+}
+
+/* Return the plan that is kept, if any; otherwise plan the statement. kept: NULL, or where to keep it. */
+static SPIPlanPtr
+plan_of(KeptPlan *kept, const char *sql, int n, Oid *types)
+{
+	if (kept == nullptr)
+		return prepare(sql, n, types, 0);
+	if (*kept == nullptr)
+	{
+		SPIPlanPtr plan = prepare(sql, n, types, CURSOR_OPT_GENERIC_PLAN);
+		if (SPI_keepplan(plan) != 0)
+			elog(ERROR, "SPI_keepplan failed");
+		*kept = reinterpret_cast<KeptPlan>(plan);
+	}
+	return reinterpret_cast<SPIPlanPtr>(*kept);
+}
+
 static uint64
-execute_planned(SPIPlanPtr plan, SPIPlanPtr *kept, const char *sql, const SpiArgument *arguments,
-				int n)
+execute_planned(KeptPlan *kept, const char *sql, const SpiArgument *arguments, int n)
 {
 	static constexpr int kMost = 20;
 	Oid types[kMost];
@@ -128,18 +150,7 @@ execute_planned(SPIPlanPtr plan, SPIPlanPtr *kept, const char *sql, const SpiArg
 		values[i] = arguments[i].value;
 		nulls[i] = arguments[i].is_null ? 'n' : ' ';
 	}
-	if (plan == nullptr)
-	{
-		plan = SPI_prepare_cursor(sql, n, types, kept != nullptr ? CURSOR_OPT_GENERIC_PLAN : 0);
-		if (plan == nullptr)
-			elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-		if (kept != nullptr)
-		{
-			if (SPI_keepplan(plan) != 0)
-				elog(ERROR, "SPI_keepplan failed");
-			*kept = plan;
-		}
-	}
+	SPIPlanPtr plan = plan_of(kept, sql, n, types);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	int result =
 		SPI_execute_snapshot(plan, values, nulls, snapshot, InvalidSnapshot, false, true, 0);
@@ -152,13 +163,13 @@ execute_planned(SPIPlanPtr plan, SPIPlanPtr *kept, const char *sql, const SpiArg
 uint64
 spi_execute(const char *sql, const SpiArgument *arguments, int n)
 {
-	return execute_planned(nullptr, nullptr, sql, arguments, n);
+	return execute_planned(nullptr, sql, arguments, n);
 }
 
 uint64
-spi_execute_kept(SPIPlanPtr *plan, const char *sql, const SpiArgument *arguments, int n)
+spi_execute_kept(KeptPlan *plan, const char *sql, const SpiArgument *arguments, int n)
 {
-	return execute_planned(*plan, plan, sql, arguments, n);
+	return execute_planned(plan, sql, arguments, n);
 }
 
 void

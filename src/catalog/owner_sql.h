@@ -99,4 +99,28 @@ as_owner(Body body)
 	with_spi_as(common_owner(), body);
 }
 
+/* ---- statements that a background worker executes often ---- */
+
+/*
+ * Let plans live as long as nothing changes their tables, for the rest of the transaction: as_owner()
+ * then does not change session_replication_role, and so the server does not forget all plans.
+ */
+void keep_plans();
+
+/* A plan that the session keeps; first NULL. */
+using KeptPlan = struct KeptPlanData *;
+
+/*
+ * Like spi_execute(), but plan the statement only once. *plan: the plan of the session, first NULL.
+ * It is planned with the options that hold in the first call, such as those of read_few_rows().
+ */
+uint64 spi_execute_kept(KeptPlan *plan, const char *sql, const SpiArgument *arguments, int n);
+
+template <int n>
+uint64
+spi_execute_kept(KeptPlan *plan, const char *sql, const SpiArgument (&arguments)[n])
+{
+	return spi_execute_kept(plan, sql, arguments, n);
+}
+
 } // namespace pgq

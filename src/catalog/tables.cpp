@@ -13,6 +13,7 @@ static constinit MemoryContext memory_of_known = nullptr;
 static constinit bool valid = false;
 static constinit bool looking = false; /* while true, each invalidation clears `valid` */
 static constinit bool callbacks_registered = false;
+static constinit uint64 reads = 0; /* how often the catalog was read */
 
 /* ---- invalidation ---- */
 
@@ -88,16 +89,6 @@ need(const char *name, Oid schema, char kind)
 }
 
 static constexpr IndexSpec queue_by_name = {"queue_name_key", {{2}}, nullptr}; /* kQueueName */
-
-static constexpr IndexSpec dependency_by_parent = {
-	"job_dependency_by_parent", {{kDependencyParent}, {kDependencyChild}}, nullptr};
-static constexpr IndexSpec dependency_by_child = {
-	"job_dependency_by_child", {{kDependencyChild}}, nullptr};
-static constexpr IndexSpec outcome_by_id = {"job_outcome_by_id", {{kOutcomeJobId}}, nullptr};
-static constexpr IndexSpec job_batch_by_id = {"job_batch_pkey", {{kBatchId}}, nullptr};
-
-static constexpr IndexSpec batch_note_by_batch = {
-	"batch_note_by_batch", {{kNoteBatch}, {kNoteWhat}}, nullptr};
 
 static constexpr IndexSpec unique_key_by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
 
@@ -188,20 +179,6 @@ find_unique_key(Tables *t, Oid schema)
 		complain_missing(unique_key_by_hash.name);
 }
 
-/* Find the tables of dependencies. An index may be missing while a restore is running. */
-static void
-find_dependencies(Tables *t, Oid schema)
-{
-	t->job_dependency = get_relname_relid("job_dependency", schema);
-	t->job_outcome = get_relname_relid("job_outcome", schema);
-	auto find = [&](Oid table, const IndexSpec &index) {
-		return OidIsValid(table) ? find_index(index.name, schema, table, index, false) : InvalidOid;
-	};
-	t->dependency_by_parent = find(t->job_dependency, dependency_by_parent);
-	t->dependency_by_child = find(t->job_dependency, dependency_by_child);
-	t->outcome_by_id = find(t->job_outcome, outcome_by_id);
-}
-
 static void
 find_tables(Tables *t, Oid schema, Served version)
 {
@@ -227,12 +204,9 @@ find_tables(Tables *t, Oid schema, Served version)
 		t->queue_handler = get_relname_relid("queue_handler", schema);
 		t->job_checkpoint = get_relname_relid("job_checkpoint", schema);
 		t->job_batch = get_relname_relid("job_batch", schema);
-		t->job_batch_by_id =
-			find_index(job_batch_by_id.name, schema, t->job_batch, job_batch_by_id, true);
 		t->batch_note = get_relname_relid("batch_note", schema);
-		find_dependencies(t, schema);
-		t->batch_note_by_batch =
-			find_index(batch_note_by_batch.name, schema, t->batch_note, batch_note_by_batch, false);
+		t->job_dependency = get_relname_relid("job_dependency", schema);
+		t->job_outcome = get_relname_relid("job_outcome", schema);
 	}
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
@@ -281,6 +255,7 @@ look_again()
 	for (int tries = 0; (!valid || looking) && tries < 10; tries++)
 	{
 		Tables t{};
+		reads++;
 		valid = looking = true;
 		Oid schema = get_namespace_oid("pgq_ext", true);
 		if (!OidIsValid(schema) || !extension_installed())
@@ -344,6 +319,13 @@ look_at_tables()
 		report_versions(ERROR);
 	(void) find_slot();
 	return *known;
+}
+
+uint64
+count_catalog_reads()
+{
+	(void) look_at_tables();
+	return reads;
 }
 
 bool

@@ -73,14 +73,9 @@ struct Tables
 	Oid queue_handler;
 	Oid job_checkpoint;
 	Oid job_batch;
-	Oid job_batch_by_id; /* invalid: the table or the index is missing; as the next one */
 	Oid batch_note;
 	Oid job_dependency;
-	Oid dependency_by_parent;
-	Oid dependency_by_child;
 	Oid job_outcome;
-	Oid outcome_by_id;
-	Oid batch_note_by_batch;
 	Oid ring[kRings]; /* partitioned table of each ring */
 	/*
 	 * the rings have the column batch_id and the columns after it; a database that was updated from
@@ -131,6 +126,12 @@ bool is_attached(const Tables &t);
  * this database.
  */
 const Tables &look_at_tables();
+
+/*
+ * Look up the tables, and return how often this process has read the catalog for that. The number
+ * differs after each change of a table or of its indexes.
+ */
+uint64 count_catalog_reads();
 
 /* Return whether the next look_at_tables() will read the catalog. */
 bool tables_may_differ();

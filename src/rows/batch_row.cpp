@@ -2,22 +2,14 @@
 
 #include "rows/index.h"
 #include "rows/insert.h"
+#include "rows/late_index.h"
 #include "rows/tuple.h"
 
 namespace pgq {
 
-/*
- * Return the extension's index. The table is locked: from then on the index cannot change. Raises
- * 55000 if the index is missing.
- */
-static Oid
-index_of_batches(Oid Tables::*index)
-{
-	Oid oid = look_at_tables().*index;
-	if (!OidIsValid(oid))
-		complain_incomplete();
-	return oid;
-}
+static constinit LateIndex batch_by_id = {{"job_batch_pkey", {{kBatchId}}, nullptr}, true, 0, 0};
+static constinit LateIndex note_by_batch = {
+	{"batch_note_by_batch", {{kNoteBatch}, {kNoteWhat}}, nullptr}, false, 0, 0};
 
 /* ---- batches ---- */
 
@@ -118,7 +110,7 @@ find_batch(int64 batch_id, BatchRow *batch)
 {
 	Relation rel = table_open(look_at_tables().job_batch, AccessShareLock);
 	check_first_columns(rel, batch_columns, std::size(batch_columns));
-	Oid index = index_of_batches(&Tables::job_batch_by_id);
+	Oid index = late_index(rel, &batch_by_id);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	bool found = read_known_version(rel, batch_id, snapshot, batch) ||
 				 find_version(rel, index, batch_id, snapshot, batch);
@@ -150,7 +142,7 @@ insert_notes(Relation rel, const NewNote *notes, int n)
 	for (int i = 0; i < n; i++)
 		tuples[i] = form_note(rel, notes[i]);
 	insert_tuples(rel, tuples, n);
-	insert_index_entries(rel, index_of_batches(&Tables::batch_note_by_batch), tuples, n);
+	insert_index_entries(rel, late_index(rel, &note_by_batch), tuples, n);
 	for (int i = 0; i < n; i++)
 		pfree(tuples[i]);
 	pfree(tuples);

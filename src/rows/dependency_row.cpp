@@ -3,9 +3,15 @@
 #include "catalog/tables.h"
 #include "pg/clock.h"
 #include "rows/index.h"
+#include "rows/late_index.h"
 #include "rows/tuple.h"
 
 namespace pgq {
+
+static constinit LateIndex dependency_by_parent = {
+	{"job_dependency_by_parent", {{kDependencyParent}, {kDependencyChild}}, nullptr}, false, 0, 0};
+static constinit LateIndex outcome_by_id = {
+	{"job_outcome_by_id", {{kOutcomeJobId}}, nullptr}, false, 0, 0};
 
 /* ---- tables ---- */
 
@@ -122,14 +128,13 @@ add_outcomes(const OutcomeRow *outcomes, int n)
  */
 template <typename Visit>
 static void
-visit_plain_versions(Relation rel, Oid index, const int64 *job_id, Visit visit)
+visit_plain_versions(Relation rel, LateIndex *index, const int64 *job_id, Visit visit)
 {
-	if (!OidIsValid(index))
-		complain_incomplete();
+	Oid found = late_index(rel, index);
 	if (RelationGetNumberOfBlocks(rel) == 0)
 		return;
 	IndexLookup lookup{};
-	open_index_lookup(&lookup, rel, index, job_id != nullptr ? 1 : 0);
+	open_index_lookup(&lookup, rel, found, job_id != nullptr ? 1 : 0);
 	ScanKeyData key;
 	if (job_id != nullptr)
 		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(*job_id));
@@ -179,7 +184,7 @@ is_any_dependency(const int64 *parent_id)
 	if (!OidIsValid(look_at_tables().job_dependency))
 		return false;
 	Relation rel = open_dependencies(AccessShareLock);
-	visit_plain_versions(rel, look_at_tables().dependency_by_parent, parent_id,
+	visit_plain_versions(rel, &dependency_by_parent, parent_id,
 						 [&](HeapTuple tuple, Buffer buffer, TupleDesc) {
 							 TransactionId decider;
 							 found = is_there(tuple, buffer, &decider);
@@ -215,25 +220,24 @@ find_outcome(int64 job_id, JobOutcome *outcome, TransactionId *decider, int32 *q
 {
 	bool found = false;
 	Relation rel = open_outcomes(AccessShareLock);
-	visit_plain_versions(rel, look_at_tables().outcome_by_id, &job_id,
-						 [&](HeapTuple tuple, Buffer buffer, TupleDesc desc) {
-							 TransactionId open = InvalidTransactionId;
-							 if (!is_there(tuple, buffer, &open))
-								 return false;
-							 bool is_null;
-							 if (queue_id != nullptr)
-								 *queue_id = DatumGetInt32(
-									 heap_getattr(tuple, kOutcomeQueueId, desc, &is_null));
-							 if (TransactionIdIsValid(open))
-							 {
-								 *decider = open;
-								 return false;
-							 }
-							 found = true;
-							 *outcome = static_cast<JobOutcome>(
-								 DatumGetInt16(heap_getattr(tuple, kOutcomeWhat, desc, &is_null)));
-							 return true;
-						 });
+	visit_plain_versions(
+		rel, &outcome_by_id, &job_id, [&](HeapTuple tuple, Buffer buffer, TupleDesc desc) {
+			TransactionId open = InvalidTransactionId;
+			if (!is_there(tuple, buffer, &open))
+				return false;
+			bool is_null;
+			if (queue_id != nullptr)
+				*queue_id = DatumGetInt32(heap_getattr(tuple, kOutcomeQueueId, desc, &is_null));
+			if (TransactionIdIsValid(open))
+			{
+				*decider = open;
+				return false;
+			}
+			found = true;
+			*outcome = static_cast<JobOutcome>(
+				DatumGetInt16(heap_getattr(tuple, kOutcomeWhat, desc, &is_null)));
+			return true;
+		});
 	table_close(rel, AccessShareLock);
 	return found;
 }

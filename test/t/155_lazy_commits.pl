@@ -18,8 +18,10 @@ wait_for_scheduler($node);
 
 my $jobs = 0;
 my $undone = 0;
-for my $round (1 .. 5)
+# A crash undoes nothing if another commit has just flushed the WAL, so crash until one has undone something.
+for my $round (1 .. 50)
 {
+	last if $round > 5 && $undone > 0;
 	sql(q{SELECT count(pgq_enqueue('q', '1')) FROM generate_series(1, 1000)});
 	$jobs += 1000;
 	sql(q{SELECT pgq_set_handler('q', 'work(pgq_ext.claimed_job)', workers => 2, run_as => 'robot')});

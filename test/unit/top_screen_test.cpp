@@ -278,6 +278,8 @@ TEST_F(Keys, ScreensAndSorting)
 	EXPECT_EQ(state.screen, Screen::health);
 	press('5');
 	EXPECT_EQ(state.screen, Screen::handlers);
+	press('6');
+	EXPECT_EQ(state.screen, Screen::batches);
 	press('\t');
 	EXPECT_EQ(state.screen, Screen::help);
 	press('\t');

@@ -4,7 +4,7 @@
  * and the batches are looked at again.
  */
 #include "batches/look.h"
-#include "catalog/kept_plan.h"
+#include "catalog/owner_sql.h"
 #include "engine/batch_watch.h"
 #include "worker/batch_look.h"
 #include "worker/scheduler_state.h"
