@@ -80,7 +80,10 @@ Auditor::insist(const char *what, Step step)
 void
 Auditor::prepare_after_update()
 {
-	insist("handlers", [&] { prepare_handlers(session); });
+	insist("the update", [&] {
+		prepare_handlers(session);
+		prepare_batches(session);
+	});
 }
 
 void

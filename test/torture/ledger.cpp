@@ -461,6 +461,8 @@ Ledger::claimed(const ClaimCall &call, const TxRef &tx, const std::vector<Claime
 	std::lock_guard lock(mutex);
 	if (rows.empty())
 		check_empty(call);
+	else
+		claimed_in.insert(call.epoch);
 	for (const ClaimedRow &row : rows)
 	{
 		int64_t token = row.held.token;

@@ -315,6 +315,8 @@ private:
 	bool scheduler_missing = false;
 	/* all memories that a connection has seen */
 	std::set<Epoch> memories;
+	/* those in which a job was handed out */
+	std::set<Epoch> claimed_in;
 	/* begin of the stop, end of the start */
 	std::vector<std::pair<int64_t, int64_t>> fast_restarts;
 	std::unordered_map<Key, std::unique_ptr<Job>> jobs;

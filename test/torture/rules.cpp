@@ -238,20 +238,24 @@ Ledger::check_missed()
 /* ---- an end ---- */
 
 /*
- * Return whether there were only fast restarts between the two memories. A fast stop saves the
- * leases.
+ * Return whether the memory `to` may have the leases of the memory `from`. A fast stop saves them, and
+ * the next memory restores them. If the server crashes before any job is handed out from that memory, the
+ * memory after the crash restores them again.
  */
 bool
 Ledger::carried_over(Epoch from, Epoch to) const
 {
 	while (to > from)
 	{
-		bool saved = std::any_of(fast_restarts.begin(), fast_restarts.end(), [&](const auto &stop) {
-			return stop.first - clock_margin() <= to.start &&
-				   to.start <= stop.second + clock_margin();
-		});
 		auto it = memories.lower_bound(to);
-		if (!saved || it == memories.begin() || (--it)->server != to.server)
+		if (it == memories.begin() || (--it)->server != to.server)
+			return false;
+		/* A memory that ended before any connection saw it is not among `memories`. */
+		bool saved = std::any_of(fast_restarts.begin(), fast_restarts.end(), [&](const auto &stop) {
+			return stop.first + clock_margin() >= it->start &&
+				   stop.first - clock_margin() <= to.start;
+		});
+		if (!saved && (*it == from || claimed_in.contains(*it)))
 			return false;
 		to = *it;
 	}
