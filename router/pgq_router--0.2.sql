@@ -197,6 +197,13 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION pgq_router.refuse_batch IS 'Internal: as refuse, for calls about batches.';
 
+CREATE FUNCTION pgq_router.refuse_parents(what text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pgq_router.refuse(what, 'Connect to the shard of the parents, and make the call there: SELECT shard, conninfo FROM pgq_router.shard.',
+        'A job is on the shard of its parents.');
+$$;
+COMMENT ON FUNCTION pgq_router.refuse_parents IS 'Internal: as refuse, for jobs that wait for other jobs.';
+
 -- ---- order of shards ----
 
 CREATE FUNCTION pgq_router.shards() RETURNS integer[]
@@ -279,6 +286,9 @@ COMMENT ON TYPE pgq_ext.claimed_job IS 'As that of pgq_ext.';
 CREATE TYPE pgq_ext.job_result AS (job_id bigint, state text, result jsonb, error text);
 COMMENT ON TYPE pgq_ext.job_result IS 'As that of pgq_ext.';
 
+CREATE TYPE pgq_ext.parent AS (job_id bigint, ref text, state text, result jsonb, error text);
+COMMENT ON TYPE pgq_ext.parent IS 'As that of pgq_ext.';
+
 CREATE TYPE pgq_ext.explanation AS (step text, detail text);
 COMMENT ON TYPE pgq_ext.explanation IS 'As that of pgq_ext.';
 
@@ -343,6 +353,7 @@ SELECT pgq_router.make_one(verb, 'job_id bigint, ' || arguments, result, 'pgq_ro
     ('pgq_checkpoint', 'lease bigint, step text, value jsonb = null', 'jsonb'),
     ('pgq_retry', 'delay interval = ''0''', 'boolean')) v (verb, arguments, result);
 SELECT pgq_router.make_one('pgq_result', 'job_id bigint, wait interval = ''0''', 'SETOF pgq_ext.job_result', 'pgq_router.shard_of_job(job_id)', false);
+SELECT pgq_router.make_one('pgq_parents', 'job_id bigint, lease bigint', 'SETOF pgq_ext.parent', 'pgq_router.shard_of_job(job_id)');
 SELECT pgq_router.make_one('pgq_explain', 'job_id bigint', 'SETOF pgq_ext.explanation', 'pgq_router.shard_of_job(job_id)', false);
 SELECT pgq_router.make_one('pgq_cancel', 'job_id bigint', 'text', 'pgq_router.shard_of_job(job_id)');
 
@@ -544,7 +555,8 @@ END $body$, false);
 SELECT pgq_router.make('pgq_enqueue', 'queue text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
     group_key text = null, unique_key text = null, unique_until text = ''finished'',
     unique_for interval = null, on_conflict text = ''keep'',
-    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null', 'bigint', $body$
+    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null,
+    after bigint[] = null, on_parent_failure text = ''cancel''', 'bigint', $body$
 DECLARE
     key text := coalesce(group_key, unique_key);
     candidates integer[] := CASE WHEN key IS NULL THEN pgq_router.any_shards(true) ELSE ARRAY[pgq_router.shard_of(key)] END;
@@ -554,11 +566,13 @@ DECLARE
 BEGIN
     IF batch IS NOT NULL THEN
         PERFORM pgq_router.refuse_batch('pgq_enqueue with a batch');
+    ELSIF after IS NOT NULL THEN
+        PERFORM pgq_router.refuse_parents('pgq_enqueue with after');
     END IF;
     FOREACH s IN ARRAY candidates LOOP
         n := n + 1;
         BEGIN
-            RETURN pgq_router.enqueue_at(s, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, NULL);
+            RETURN pgq_router.enqueue_at(s, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, NULL, NULL, NULL);
         EXCEPTION WHEN OTHERS THEN
             GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
             IF n = cardinality(candidates) OR NOT pgq_router.was_not_reached(message) THEN
@@ -584,6 +598,8 @@ DECLARE
 BEGIN
     IF EXISTS (SELECT FROM jsonb_array_elements(elements) j WHERE jsonb_typeof(j -> 'batch') <> 'null') THEN
         PERFORM pgq_router.refuse_batch('pgq_enqueue_many with a batch');
+    ELSIF EXISTS (SELECT FROM jsonb_array_elements(elements) j WHERE jsonb_typeof(j -> 'after') <> 'null') THEN
+        PERFORM pgq_router.refuse_parents('pgq_enqueue_many with after');
     END IF;
     homes := array(SELECT pgq_router.shard_of(coalesce(j ->> 'group_key', j ->> 'unique_key')) FROM jsonb_array_elements(elements) j);
     PERFORM pgq_router.reach(array(SELECT DISTINCT s FROM unnest(homes) s WHERE s IS NOT NULL));
@@ -771,10 +787,10 @@ BEGIN
         ('attempt', 'job_id bigint, lease bigint, claimed_at timestamptz, ended_at timestamptz, queue_id integer, attempt integer, segment smallint, outcome text, worker text, reason text, error text'),
         ('batch', 'batch bigint, total bigint, waiting bigint, leased bigint, acked bigint, dead bigint, cancelled bigint, expired bigint, state text, created_at timestamptz, closed_at timestamptz, finished_at timestamptz, metadata jsonb, deleted bigint, failed_at timestamptz, succeeded_at timestamptz, cancelled_at timestamptz, maker text, next_try_at timestamptz, last_error text'),
         ('capacity', 'name text, used bigint, peak bigint, bound bigint, guc text, entry_bytes bigint'),
-        ('dead_job', 'job_id bigint, queue_id integer, died_at timestamptz, enqueued_at timestamptz, run_at timestamptz, priority integer, attempts integer, segment smallint, max_attempts integer, fence bigint, group_key text, unique_key text, reason text, last_error text, headers jsonb, payload jsonb'),
+        ('dead_job', 'job_id bigint, queue_id integer, died_at timestamptz, enqueued_at timestamptz, run_at timestamptz, priority integer, attempts integer, segment smallint, max_attempts integer, fence bigint, group_key text, unique_key text, reason text, last_error text, headers jsonb, payload jsonb, batch_id bigint, parents smallint'),
         ('dead_letter', 'queue text, job_id bigint, died_at timestamptz, reason text, attempts integer, max_attempts integer, group_key text, unique_key text, priority integer, enqueued_at timestamptz, run_at timestamptz, last_error text, headers jsonb, payload jsonb, batch bigint'),
         ('duty', 'duty text, queue text, last_run_at timestamptz, next_run_at timestamptz, failures integer, failing_since timestamptz, last_error text'),
-        ('finished_job', 'job_id bigint, finished_at timestamptz, enqueued_at timestamptz, run_at timestamptz, queue_id integer, priority integer, attempts integer, segment smallint, outcome text, payload jsonb, worker text, result jsonb, max_attempts integer, group_key text, unique_key text, last_error text, headers jsonb'),
+        ('finished_job', 'job_id bigint, finished_at timestamptz, enqueued_at timestamptz, run_at timestamptz, queue_id integer, priority integer, attempts integer, segment smallint, outcome text, payload jsonb, worker text, result jsonb, max_attempts integer, group_key text, unique_key text, last_error text, headers jsonb, batch_id bigint, parents smallint'),
         ('handler', 'queue text, handler text, run_as text, workers integer, running integer, batch integer, timeout interval, state text, reason text, since timestamptz, next_try_at timestamptz, calls bigint, failures bigint, last_error text'),
         ('health', '"check" text, status text, detail text, hint text, checked_at timestamptz'),
         ('job_status', 'job_id bigint, queue text, state text, waits_for text, priority integer, run_at timestamptz, attempts integer, max_attempts integer, group_key text, unique_key text, enqueued_at timestamptz, expires_at timestamptz, worker text, lease_expires_at timestamptz, last_error text, progress jsonb, batch bigint'),

@@ -26,6 +26,7 @@ INSERT INTO verb (verb, call) VALUES
 ('pgq_assert_lease', 'pgq_assert_lease(%s, %s)'),
 ('pgq_progress', $$pgq_progress(%s, %s, '1')$$),
 ('pgq_checkpoint', $$pgq_checkpoint(%s, %s, 'step', '1')$$),
+('pgq_parents', $$pgq_parents(%s, %s)$$),
 ('pgq_extend_lock', 'pgq_extend_lock(%L, %s)'),
 ('pgq_unlock', 'pgq_unlock(%L, %s)'),
 ('pgq_assert_lock', 'pgq_assert_lock(%L, %s)'),

@@ -125,7 +125,8 @@ CREATE FUNCTION pgq_ext.enqueue_with_more_arguments(
     queue text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
     group_key text = null, unique_key text = null, unique_until text = 'finished',
     unique_for interval = null, on_conflict text = 'keep',
-    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null) RETURNS bigint
+    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null,
+    after bigint[] = null, on_parent_failure text = 'cancel') RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_enqueue';
 DO $$
 DECLARE
@@ -146,13 +147,13 @@ BEGIN
 END $$;
 DROP FUNCTION pgq_ext.enqueue_with_more_arguments;
 COMMENT ON FUNCTION pgq_enqueue IS
-'Add a job and return its id. The job can be claimed after the commit of the transaction, and not before delay is over or run_at is reached. Jobs are handed out in the order of priority (high first), run_at, job_id; in a queue with fair, groups take turns within a priority. group_key (1 to 255 bytes): the group of the job, for group_concurrency, group_rate_limit, fifo and fair of the queue. max_attempts NULL: the value of the queue. A job that no claim has handed out when expires_in is over is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has the key, until that job has ended (unique_until finished) or was handed out (claimed), and for at least unique_for. If a job has the key, its id is returned, and on_conflict says what happens to that job: keep (nothing), replace (it gets the attributes of the new job), preserve_run_at (as replace, but it keeps its run_at), append (the payload, an array, is appended), error. If that job waits, it is not handed out before this transaction has ended; if it is in work, it is not changed. batch: the job becomes a member of that batch of pgq_create_batch. Errors: 42704 no such queue or batch, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, or its job is no member of the batch, 40001 a job has the key that the snapshot does not see, 53400 pgq_ext.max_leases, 55000 the batch is closed or finished.';
+'Add a job and return its id. The job can be claimed after the commit of the transaction, and not before delay is over or run_at is reached. Jobs are handed out in the order of priority (high first), run_at, job_id; in a queue with fair, groups take turns within a priority. group_key (1 to 255 bytes): the group of the job, for group_concurrency, group_rate_limit, fifo and fair of the queue. max_attempts NULL: the value of the queue. A job that no claim has handed out when expires_in is over is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has the key, until that job has ended (unique_until finished) or was handed out (claimed), and for at least unique_for. If a job has the key, its id is returned, and on_conflict says what happens to that job: keep (nothing), replace (it gets the attributes of the new job), preserve_run_at (as replace, but it keeps its run_at), append (the payload, an array, is appended), error. If that job waits, it is not handed out before this transaction has ended; if it is in work, it is not changed. batch: the job becomes a member of that batch of pgq_create_batch. after (at most 1000 job ids): the job is blocked until these jobs, its parents, have ended; delay counts from then. on_parent_failure: what happens when a parent has ended in another way than by an acknowledgement: cancel (the job is cancelled), run (it runs all the same), hold (it stays blocked while the parent is a dead letter). The call waits for transactions that are ending or changing a parent. Errors: 42704 no such queue, batch or parent, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, or its job is no member of the batch, or a job with parents meets the job of its key, 54000 too many parents, 40001 a job has the key that the snapshot does not see, 53400 pgq_ext.max_leases, 55000 the batch is closed or finished.';
 
 COMMENT ON FUNCTION pgq_retry IS
-'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. False: the job is leased, it has expired, or there is no such job. To bring back some dead letters: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
+'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. False: the job is leased, it has expired, it is blocked, or there is no such job. To bring back some dead letters: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
 
 COMMENT ON FUNCTION pgq_update IS
-'Change a waiting job; NULL leaves an attribute unchanged. False: the job is leased, it has expired, or there is no such job. Waits for a transaction that is changing the job. No claim hands the job out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
+'Change a waiting job; NULL leaves an attribute unchanged. False: the job is leased, it has expired, or there is no such job. Waits for a transaction that is changing the job. No claim hands the job out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, 55000 the job is blocked, so its run_at cannot be changed, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
 
 COMMENT ON FUNCTION pgq_schedule_preview IS
 'Return the next n (at most 10000) times at which a schedule with this cron expression would run, up to the year 9999. Errors: 22004 no cron, 22023 bad value, or a cron that would not run in the next 40 years.';
@@ -245,8 +246,9 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
                 WHEN j.lease_state = 'changing' THEN concat(COALESCE(j.locker, j.holder, 'a transaction'), ' is changing or ending it, and is open')
                 WHEN j.locker IS NOT NULL OR j.lease_state = 'parked'
                 THEN concat(COALESCE(j.locker, 'a transaction'), ' has locked, changed or ended its row, and is open') END),
+            (65, 'blocked', CASE WHEN j.waits AND j.is_blocked THEN concat('waits for ', j.awaits) END),
             (70, 'paused', CASE WHEN j.waits AND j.is_paused THEN concat('the queue is paused since ', j.paused_at) END),
-            (80, 'not due', CASE WHEN j.waits AND j.is_scheduled THEN concat(CASE WHEN j.attempts > 0 THEN 'backoff' ELSE 'run_at' END, ', until ', j.run_at) END),
+            (80, 'not due', CASE WHEN j.waits AND j.is_scheduled AND NOT j.is_blocked THEN concat(CASE WHEN j.attempts > 0 THEN 'backoff' ELSE 'run_at' END, ', until ', j.run_at) END),
             (90, 'group full', CASE WHEN j.waits AND j.is_group_full THEN concat('group_concurrency; ', pgq_ext.jobs_in_work(j.queue_id, j.group_id)) END),
             (100, 'fifo', CASE WHEN j.waits AND j.is_behind_in_group THEN concat('job ', (
                 SELECT min(f.job_id) FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id), ' of its group goes first') END),
@@ -546,21 +548,27 @@ BEGIN
             RAISE 'table "%" has, or a partition of it has, a dropped column', ring
                 USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Dump the database, and restore it.';
         END IF;
-        EXECUTE format('ALTER TABLE %s ADD COLUMN batch_id bigint', ring);
+        EXECUTE format('ALTER TABLE %s ADD COLUMN batch_id bigint, %s ADD COLUMN parents smallint', ring,
+            CASE WHEN ring = 'pgq_ext.job'::regclass THEN 'ADD COLUMN blocked bigint,' ELSE '' END);
         CONTINUE WHEN ring = 'pgq_ext.finished_job'::regclass;
         FOR segment IN SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = ring ORDER BY i.inhrelid
         LOOP
             EXECUTE format('CREATE INDEX %I ON %s (batch_id, job_id) WHERE batch_id IS NOT NULL',
                 (SELECT relname FROM pg_class WHERE oid = segment) || '_by_batch', segment);
+            CONTINUE WHEN ring <> 'pgq_ext.job'::regclass;
+            EXECUTE format('CREATE INDEX %I ON %s (job_id) WHERE blocked IS NOT NULL',
+                (SELECT relname FROM pg_class WHERE oid = segment) || '_blocked', segment);
         END LOOP;
         added := true;
     END LOOP;
     COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: of none. Set when the job is enqueued, and never changed.';
+    COMMENT ON COLUMN pgq_ext.job.blocked IS 'The job waits until its parents have ended, and then for this number of microseconds; NULL: the job is not blocked.';
+    COMMENT ON COLUMN pgq_ext.job.parents IS 'Number of parents of the job; NULL: none. Set when the job is enqueued, and never changed.';
     RETURN added;
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.add_batch_columns() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.add_batch_columns() IS
-'Prepare a database for batches that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs in ACCESS EXCLUSIVE mode: so it waits for all open and prepared transactions that have used these tables, and later calls wait for it. Reads every job once. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 a table has a dropped column.';
+'Prepare a database for batches and dependencies that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs in ACCESS EXCLUSIVE mode: so it waits for all open and prepared transactions that have used these tables, and later calls wait for it. Reads every job once. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 a table has a dropped column.';
 
 CREATE SEQUENCE pgq_ext.batch_id_seq AS bigint MAXVALUE 137438953471;
 
@@ -652,6 +660,68 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel_batch';
 REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_cancel_batch IS
 'Cancel a batch: close it, and delete its waiting members. Returns how many were deleted. The scheduler ends the other members as soon as no transaction uses their leases. Then on_finish is enqueued; on_success is not. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL; 55000 a subscription replicates jobs into this database.';
+
+-- ---- dependencies: see src/dependencies/README.md ----
+
+CREATE TABLE pgq_ext.job_dependency (
+    parent_id  bigint NOT NULL,
+    child_id   bigint NOT NULL,
+    on_failure smallint NOT NULL,
+    ref        text
+);
+CREATE INDEX job_dependency_by_parent ON pgq_ext.job_dependency (parent_id, child_id);
+CREATE INDEX job_dependency_by_child ON pgq_ext.job_dependency (child_id);
+-- Without a replica identity, DELETE fails when the table is published, for example by FOR ALL TABLES.
+ALTER TABLE pgq_ext.job_dependency REPLICA IDENTITY FULL;
+REVOKE ALL ON TABLE pgq_ext.job_dependency FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.job_dependency IS
+'Which job waits for the end of which other job (key after of pgq_enqueue_many), and what happens if the parent ends otherwise than by an acknowledgement. Rows are inserted and deleted, and never changed; see src/rows/dependency_row.h.';
+
+CREATE TABLE pgq_ext.job_outcome (
+    job_id   bigint NOT NULL,
+    outcome  smallint NOT NULL,
+    ended_at timestamptz NOT NULL,
+    queue_id integer NOT NULL,
+    result   jsonb,
+    error    text
+);
+CREATE INDEX job_outcome_by_id ON pgq_ext.job_outcome (job_id);
+ALTER TABLE pgq_ext.job_outcome REPLICA IDENTITY FULL;
+REVOKE ALL ON TABLE pgq_ext.job_outcome FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.job_outcome IS
+'How a job has ended that has children, kept until its last child is gone; see src/rows/dependency_row.h. A job may have several rows that say the same.';
+
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_dependency', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_outcome', '');
+
+CREATE FUNCTION pgq_ext.dependency_came() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dependency_came';
+REVOKE ALL ON FUNCTION pgq_ext.dependency_came() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.dependency_came() IS
+'Internal: lets jobs look for their children when they end, after SQL has inserted a dependency.';
+
+CREATE TRIGGER dependency_came BEFORE INSERT ON pgq_ext.job_dependency
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
+ALTER TABLE pgq_ext.job_dependency ENABLE ALWAYS TRIGGER dependency_came;
+
+CREATE TRIGGER outcome_came BEFORE INSERT ON pgq_ext.job_outcome
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
+ALTER TABLE pgq_ext.job_outcome ENABLE ALWAYS TRIGGER outcome_came;
+
+CREATE TYPE pgq_ext.parent AS (
+    job_id bigint,
+    ref    text,
+    state  text,
+    result jsonb,
+    error  text
+);
+COMMENT ON TYPE pgq_ext.parent IS 'A row of pgq_parents.';
+
+CREATE FUNCTION pgq_parents(job_id bigint, lease bigint) RETURNS SETOF pgq_ext.parent
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 3 AS 'MODULE_PATHNAME', 'pgq_parents';
+REVOKE ALL ON FUNCTION pgq_parents FROM PUBLIC;
+COMMENT ON FUNCTION pgq_parents IS
+'Return the parents of a job that a worker has: the jobs after which it was enqueued. job_id: the id of the parent. ref: the name of the parent in the call that has enqueued both. state: acked, cancelled, expired, purged, dropped, deleted; dead: it is a dead letter, or was one that was deleted; waiting or leased: the dead letter was redriven; unknown: it was deleted while triggers were disabled. result: as passed to pgq_ack. error: the last error of a dead letter. The lease is asserted as by pgq_assert_lease. Error: PQ001 the lease is stale.';
 
 -- ---- handlers ----
 
@@ -756,6 +826,21 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
        l.state AS lease_state, l.attempt, l.worker, l.pid, l.lease_expires_at,
        j.expires_at <= pg_catalog.clock_timestamp() AS has_expired,
        j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) AS is_scheduled,
+       -- The run_at of blocked jobs. (A database that was updated from version 0.1 may lack the column blocked.)
+       j.run_at = '9999-12-01 00:00:00+00' AS is_blocked,
+       CASE WHEN j.run_at = '9999-12-01 00:00:00+00' THEN (
+           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN 'the scheduler: its parents have ended'
+                       ELSE pg_catalog.concat('the end of job ', pg_catalog.min(w.parent_id), ' (', (pg_catalog.array_agg(w.state ORDER BY w.parent_id))[1], ')',
+                                              CASE WHEN pg_catalog.count(*) > 1 THEN pg_catalog.concat(' and of ', pg_catalog.count(*) - 1, ' others') END) END
+           FROM (SELECT d.parent_id,
+                        CASE WHEN p.job_id IS NULL THEN 'dead'
+                             WHEN p.job_id IN (SELECT e.job_id FROM pgq_ext.lease_entries() e WHERE e.state IN ('claimed', 'claiming')) THEN 'in work'
+                             WHEN p.run_at = '9999-12-01 00:00:00+00' THEN 'blocked'
+                             ELSE 'waiting' END AS state
+                 FROM pgq_ext.job_dependency d
+                 LEFT JOIN pgq_ext.job p ON p.job_id = d.parent_id
+                 LEFT JOIN pgq_ext.dead_job x ON x.job_id = d.parent_id AND p.job_id IS NULL
+                 WHERE d.child_id = j.job_id AND (p.job_id IS NOT NULL OR x.job_id IS NOT NULL)) w) END AS awaits,
        q.paused AS is_paused,
        q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,
        q.group_concurrency > 0 AND g.running >= q.group_concurrency AS is_group_full,
@@ -786,6 +871,7 @@ COMMENT ON VIEW pgq_ext.job_state IS
 CREATE OR REPLACE VIEW pgq_ext.job_status WITH (security_barrier) AS
 SELECT s.job_id, s.queue,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN 'leased'
+            WHEN s.is_blocked THEN 'blocked'
             WHEN s.is_scheduled THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
@@ -796,6 +882,7 @@ SELECT s.job_id, s.queue,
             WHEN s.lease_state = 'moving' THEN 'its row is being moved to another segment'
             WHEN s.lease_state = 'changing' THEN 'a transaction that is changing or ending it'
             WHEN s.lease_state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN s.is_blocked THEN s.awaits
             WHEN s.is_paused THEN 'the queue is paused'
             WHEN s.is_scheduled AND s.attempts > 0 THEN 'backoff until run_at'
             WHEN s.is_scheduled THEN 'run_at'
@@ -1038,6 +1125,26 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.check_callbacks FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.check_callbacks IS 'Internal: a check of pgq_ext.health.';
 
+CREATE FUNCTION pgq_ext.check_children() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    -- Each dead letter and each child takes a look at the index of each segment. So look at a few dependencies only.
+    WITH held AS MATERIALIZED (
+        SELECT d.parent_id, d.child_id, d.on_failure FROM pgq_ext.job_dependency d ORDER BY d.parent_id LIMIT 10000),
+         parent AS MATERIALIZED (
+        SELECT p.parent_id, (SELECT x.died_at FROM pgq_ext.dead_job x WHERE x.job_id = p.parent_id LIMIT 1) AS died_at
+        FROM (SELECT DISTINCT h.parent_id FROM held h WHERE h.on_failure = 3) p)
+    SELECT 'warn', format('job %s is a dead letter for %s, and jobs wait for it: %s', w.parent_id, pgq_ext.ago(w.died_at), w.n)
+    FROM (SELECT p.parent_id, p.died_at,
+                 -- The run_at of blocked jobs. OFFSET keeps the planner from reading all jobs.
+                 (SELECT count(*) FROM held h WHERE h.parent_id = p.parent_id AND h.on_failure = 3
+                  AND EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id = h.child_id AND j.run_at = '9999-12-01 00:00:00+00' OFFSET 0)) AS n
+          FROM parent p WHERE p.died_at < clock_timestamp() - interval '1 hour' ORDER BY p.parent_id LIMIT 100) w
+    WHERE w.n > 0 ORDER BY w.parent_id;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.check_children FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.check_children IS 'Internal: a check of pgq_ext.health.';
+
 CREATE FUNCTION pgq_ext.check_handlers() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
@@ -1117,6 +1224,7 @@ BEGIN
         ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.'),
         ('batches', 'no batch is stuck', 'If a batch is open and has no live members, add members, or run SELECT pgq_close_batch(...). If a closed batch does not finish, see the checks scheduler and duties. The scheduler looks at batches of a dump when the restore has ended.'),
         ('callbacks', 'all callbacks could be enqueued', 'SELECT batch, last_error, next_try_at FROM pgq_ext.batch WHERE last_error IS NOT NULL says why. Create the queue, make room in it, or grant the maker the right to enqueue: the scheduler tries again.'),
+        ('children', 'none waits for a dead letter', 'Redrive the dead letter: SELECT pgq_retry(...). Or delete it, which cancels the jobs: SELECT pgq_cancel(...).'),
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
         ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)
@@ -1157,8 +1265,11 @@ BEGIN
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_checkpoint OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_batch OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.batch_note OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_dependency OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TABLE pgq_ext.job_outcome OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER SEQUENCE pgq_ext.batch_id_seq OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.explanation OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.parent OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.job_state OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.dead_letter OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.handler OWNER TO %s', owner);
@@ -1242,7 +1353,7 @@ COMMENT ON FUNCTION pgq_drop_queue IS
 COMMENT ON FUNCTION pgq_purge_queue IS
 'Delete all waiting jobs of the queue, and return their number; waits for transactions that have locked such a job. Jobs in work and dead letters stay. No job of the queue can be claimed before the transaction ends. Error: 42704 no such queue.';
 COMMENT ON FUNCTION pgq_enqueue_many IS
-'Add the jobs of a JSON array and return their ids in the order of the array: all jobs or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, group_key, unique_key, unique_until, unique_for, on_conflict, headers, max_attempts, expires_in, batch. Calls with several unique keys do not deadlock, whatever the order of the elements. Errors: as pgq_enqueue, naming the element; PQ002 if the queue has no room for all jobs.';
+'Add the jobs of a JSON array and return their ids in the order of the array: all jobs or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, group_key, unique_key, unique_until, unique_for, on_conflict, headers, max_attempts, expires_in, batch, after, on_parent_failure; after may also have names of other elements, which these have as their key ref. Ids are given so that parents have smaller ones than their children. Calls with several unique keys do not deadlock, whatever the order of the elements. Errors: as pgq_enqueue, naming the element; PQ002 if the queue has no room for all jobs.';
 COMMENT ON TYPE pgq_ext.claimed_job IS
 'A job that was handed out, and the lease that proves the right to the job. attempt: 1 for the first attempt. progress: the last progress that an earlier attempt has noted with pgq_progress. Later versions may add attributes at the end.';
 COMMENT ON FUNCTION pgq_ack IS
@@ -1256,11 +1367,11 @@ COMMENT ON FUNCTION pgq_assert_lease IS
 COMMENT ON FUNCTION pgq_progress IS
 'Note the progress of the work on a job: the view job_status shows it when this transaction has committed, and the next attempt gets it with the job. The lease is asserted as by pgq_assert_lease. Each call writes a new version of the job''s row, so note a step of minutes, not every record. Errors: PQ001 the lease is stale, 22004 no progress.';
 COMMENT ON FUNCTION pgq_cancel IS
-'End a job in any state. Returns the state that the job had: ready, scheduled, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
+'End a job in any state. Returns the state that the job had: ready, scheduled, blocked, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
 COMMENT ON FUNCTION pgq_redrive IS
 'Bring dead letters of a queue back, as pgq_retry does, in the order in which they died; at most max_jobs (NULL: all). Returns their number. A dead letter that another transaction has locked is left out. Errors: 42704 no such queue, 22023 max_jobs is negative, PQ002 the queue has no room for all of them.';
 COMMENT ON TYPE pgq_ext.job_result IS
-'The state and the result of a job. state: ready, scheduled, leased; acked, cancelled, expired, dead. Later versions may add attributes at the end.';
+'The state and the result of a job. state: ready, scheduled, blocked, leased; acked, cancelled, expired, dead. Later versions may add attributes at the end.';
 COMMENT ON FUNCTION pgq_result IS
 'Return one row with the state of a job, the result that was passed to pgq_ack and, for a live or dead job, the error of its last attempt; no row if there is no such job any more. With wait (at most 60 s), waits until the job has ended; the commit that ends the job ends the wait, and the call returns before statement_timeout. If the queue keeps no finished jobs (keep_finished is 0), only a call that waits learns the state of a finished job, and no call gets the result. Does not wait for a job that this transaction has enqueued. Errors: 22023 bad wait.';
 COMMENT ON FUNCTION pgq_grant IS
@@ -1300,13 +1411,13 @@ COMMENT ON FUNCTION pgq_ext.capacity_entries IS
 COMMENT ON FUNCTION pgq_check IS
 'Compare shared memory with the rows of this database, and the counters with the entries that they count. Returns one line for each fault, and no line if there is none. Finds jobs that no claim would find (and files them), jobs with two leases, counters that do not add up, jobs and dead letters whose queue or batch does not exist, notes of batches that do not exist. Reads every job. A hint without a row is no fault: a claim drops it.';
 COMMENT ON VIEW pgq_ext.job_status IS
-'Every live job, its state (ready, scheduled, leased) and the reason why it waits, in words.';
+'Every live job, its state (ready, scheduled, blocked, leased) and the reason why it waits, in words.';
 COMMENT ON VIEW pgq_ext.queue_latency IS
 'Histograms of the times that jobs have waited and run since stats_since of queue_stats: for each queue and phase, the number of jobs with a time shorter than le_seconds, and the sum of all times. wait: from the time at which the job became due (the later of enqueue and run_at) to its hand-out, unless that was rolled back. run: from the hand-out to the commit of ack, fail, release or cancel. total: from the enqueue to the commit of the ack.';
 COMMENT ON VIEW pgq_ext.capacity IS
 'The limits of shared memory, for the whole server: the entries in use, the most that were in use since the start, the limit, the setting that changes the limit, and the bytes of shared memory that it costs to raise the setting by one.';
 COMMENT ON VIEW pgq_ext.duty IS
-'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers, checkpoints, batches). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
+'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers, checkpoints, batches, children). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
 COMMENT ON TYPE pgq_ext.finding IS
 'Internal: a finding of a check of pgq_ext.health. status: ok (to be shown although there is no problem), warn, fail.';
 COMMENT ON FUNCTION pgq_ext.library_version IS

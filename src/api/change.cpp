@@ -15,6 +15,8 @@ name_of(JobState state)
 			return "ready";
 		case JobState::kScheduled:
 			return "scheduled";
+		case JobState::kBlocked:
+			return "blocked";
 		case JobState::kLeased:
 			return "leased";
 		case JobState::kDead:

@@ -5,7 +5,7 @@
 #include "api/args.h"
 #include "api/result_rows.h"
 #include "enqueue/enqueue_job.h"
-#include "enqueue/job_json.h"
+#include "enqueue/job_graph.h"
 #include "enqueue/member.h"
 #include "enqueue/unique_key.h"
 #include "rows/job_ids.h"
@@ -16,6 +16,14 @@
 
 namespace pgq {
 
+static Datum
+parents_of_array(Datum array, const char *name)
+{
+	Datum *ids;
+	int n = elements_of(array, INT8OID, name, &ids);
+	return parents_of_argument(ids, n);
+}
+
 /*
  * Read the attributes of a job from the function's arguments; argument number `first` is the first
  * attribute.
@@ -24,7 +32,7 @@ static JobSpec
 job_of_arguments(FunctionCallInfo fcinfo, int first)
 {
 	JobSpec spec{};
-	/* SQL objects of version 0.1 do not pass the last attribute. */
+	/* SQL objects of version 0.1 do not pass the last attributes, and none pass `ref`. */
 	for (int i = 0; i < kJobAttributes && first + i < PG_NARGS(); i++)
 	{
 		const JobAttribute &attribute = job_attributes[i];
@@ -33,7 +41,9 @@ job_of_arguments(FunctionCallInfo fcinfo, int first)
 			(void) required(fcinfo, argument, attribute.name);
 		if (!given(fcinfo, argument))
 			continue;
-		spec.values[i] = PG_GETARG_DATUM(argument);
+		spec.values[i] = attribute.type == INT8ARRAYOID
+							 ? parents_of_array(PG_GETARG_DATUM(argument), attribute.name)
+							 : PG_GETARG_DATUM(argument);
 		spec.given[i] = true;
 	}
 	return spec;
@@ -56,10 +66,12 @@ struct Enqueuing
 	TimestampTz now;
 	MemoryContext caller;
 	/*
-	 * Ids, by number of the element: first the id that is drawn for the element when it is read,
-	 * then the id of the job that carries the request.
+	 * Ids, by number of the element: first the id that is drawn for the element, then the id of the
+	 * job that carries the request.
 	 */
 	int64 *ids;
+	const JobGraph *graph;
+	SegmentSet *segments; /* to look at parents */
 	KeyedElement *keyed;
 	uint32 n_keyed;
 	AddedMembers added;
@@ -102,7 +114,8 @@ put_aside(Enqueuing *enqueuing, uint32 element, const KeyRules &rules)
 /*
  * Read the next kInsertBatch elements, from *next on, and put the jobs without a unique key into
  * batch. elements[i]: the number of the element of batch[i]. Draw ids for all elements that were
- * read, in the order of the array. Return the number of jobs in batch.
+ * read, in the order of the array, unless the graph has drawn them. Return the number of jobs in
+ * batch.
  */
 static int
 read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *elements)
@@ -125,7 +138,8 @@ read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *elements)
 			batch[n++] = job_of(enqueuing->ref.queue_id, spec, enqueuing->now);
 		}
 	});
-	draw_job_ids(&enqueuing->ids[first], static_cast<int>(end - first));
+	if (!enqueuing->graph->has_children())
+		draw_job_ids(&enqueuing->ids[first], static_cast<int>(end - first));
 	for (int i = 0; i < n; i++)
 		batch[i].set(kJobId, Int64GetDatum(enqueuing->ids[elements[i]]));
 	return n;
@@ -216,24 +230,94 @@ enqueue_those_with_key(Enqueuing &enqueuing, MemoryContext scratch)
 	segments.close();
 }
 
+/* Insert dependencies, and look at the parents that are jobs of other calls. */
 static void
-enqueue_array(const QueueRef &ref, Jsonb *array, ResultRows *result)
+depend_on_others(const Enqueuing &enqueuing)
+{
+	int n;
+	Dependency *dependencies = enqueuing.graph->dependencies(enqueuing.ids, false, &n);
+	if (n > 0)
+	{
+		depend(dependencies, n);
+		look_at_parents(*enqueuing.segments, dependencies, n);
+	}
+	pfree(dependencies);
+}
+
+/*
+ * Insert dependencies on jobs of this call. A parent with a unique key may be a job that was there
+ * before: look at it. drawn: the ids that were drawn.
+ */
+static void
+depend_on_each_other(const Enqueuing &enqueuing, const int64 *drawn)
+{
+	int n;
+	Dependency *dependencies = enqueuing.graph->dependencies(enqueuing.ids, true, &n);
+	if (n > 0)
+		depend(dependencies, n);
+	pfree(dependencies);
+	enqueuing.graph->visit_parents([&](uint32 parent) {
+		if (enqueuing.ids[parent] != drawn[parent])
+			look_at_parent(*enqueuing.segments, enqueuing.ids[parent]);
+	});
+}
+
+static int64 *
+copy_of_ids(const Enqueuing &enqueuing)
+{
+	Size bytes = enqueuing.total() * sizeof(int64);
+	auto *copy = static_cast<int64 *>(MemoryContextAllocHuge(CurrentMemoryContext, bytes));
+	memcpy(copy, enqueuing.ids, bytes);
+	return copy;
+}
+
+static void
+enqueue_jobs_of(Enqueuing *enqueuing)
+{
+	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", 0,
+												  256 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
+	MemoryContextSwitchTo(scratch);
+	enqueue_plain(enqueuing, scratch);
+	if (enqueuing->n_keyed > 0)
+		enqueue_those_with_key(*enqueuing, scratch);
+	MemoryContextSwitchTo(enqueuing->caller);
+	MemoryContextDelete(scratch);
+}
+
+/*
+ * Dependencies on other jobs come first, so that nothing is waited for while the new jobs are
+ * there. Dependencies on jobs of this call come last, when their ids are known.
+ */
+static void
+enqueue_graph(Enqueuing *enqueuing)
+{
+	require_batch_columns();
+	enqueuing->graph->draw_ids(enqueuing->ids);
+	int64 *drawn = copy_of_ids(*enqueuing);
+	depend_on_others(*enqueuing);
+	enqueue_jobs_of(enqueuing);
+	depend_on_each_other(*enqueuing, drawn);
+	pfree(drawn);
+	enqueuing->segments->close();
+}
+
+static void
+enqueue_array(const QueueRef &ref, Jsonb *array, const JobGraph &graph, SegmentSet *segments,
+			  ResultRows *result)
 {
 	Enqueuing enqueuing{};
 	enqueuing.ref = ref;
 	enqueuing.array = array;
+	enqueuing.graph = &graph;
+	enqueuing.segments = segments;
 	enqueuing.now = wall_now();
 	enqueuing.caller = CurrentMemoryContext;
 	enqueuing.ids = static_cast<int64 *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, (enqueuing.total() + 1) * sizeof(int64)));
-	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "pgq_enqueue_many", 0,
-												  256 * 1024, ALLOCSET_DEFAULT_MAXSIZE);
-	MemoryContextSwitchTo(scratch);
-	enqueue_plain(&enqueuing, scratch);
-	if (enqueuing.n_keyed > 0)
-		enqueue_those_with_key(enqueuing, scratch);
-	MemoryContextSwitchTo(enqueuing.caller);
-	MemoryContextDelete(scratch);
+	if (graph.has_children())
+		enqueue_graph(&enqueuing);
+	else
+		enqueue_jobs_of(&enqueuing);
 	enqueuing.added.note();
 	for (uint32 i = 0; i < enqueuing.total(); i++)
 		result->put(Int64GetDatum(enqueuing.ids[i]));
@@ -263,9 +347,15 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	Jsonb *array = array_of_jobs(required(fcinfo, 1, "jobs"));
 	ResultRows result(fcinfo);
+	JobGraph graph;
+	graph.read(array);
+	/* Lock all segments in their order first, as the search for a unique key does. */
+	SegmentSet segments(AccessShareLock);
+	if (graph.has_children())
+		(void) segments.open_all();
 	QueueRef ref = queue_for_enqueue(name);
 	enter_queue(ref, jobs_without_key(array));
-	enqueue_array(ref, array, &result);
+	enqueue_array(ref, array, graph, &segments, &result);
 	return (Datum) 0;
 }
 }

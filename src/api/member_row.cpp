@@ -24,21 +24,13 @@ batch_of_row(Relation rel, HeapTuple row, RingName ring)
 	return batch_id;
 }
 
-/*
- * Return whether the row was deleted because an UPDATE has moved it to another partition. The
- * trigger of the insertion fires for the row, too.
- */
-static bool
+bool
 is_moved(HeapTuple row)
 {
 	return HeapTupleHeaderIndicatesMovedPartitions(row->t_data);
 }
 
-/*
- * Return whether the statement applies changes of another server. That server also sends the notes. A
- * DELETE may be an acknowledgement there, which has left no note.
- */
-static bool
+bool
 is_replicated()
 {
 	return running_statement() == StatementKind::kNone &&

@@ -15,6 +15,18 @@ namespace pgq {
  */
 void note_member(const TriggerData *data, RingName ring);
 
+/*
+ * Return whether the row was deleted because an UPDATE has moved it to another partition. The
+ * trigger of the insertion fires for the row, too.
+ */
+bool is_moved(HeapTuple row);
+
+/*
+ * Return whether the statement applies changes of another server. What the end of its jobs means for
+ * batches and children comes from there, too: an acknowledgement on that server arrives as a DELETE.
+ */
+bool is_replicated();
+
 /* Called before an update of a job's row: raises 0A000 if the update changes the batch. */
 void refuse_other_batch(const TriggerData *data);
 

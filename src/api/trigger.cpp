@@ -10,6 +10,7 @@
 #include "api/args.h"
 #include "api/by_hand.h"
 #include "api/member_row.h"
+#include "api/parent_row.h"
 #include "api/trigger_data.h"
 #include "catalog/queue_lock.h"
 #include "catalog/shape.h"
@@ -321,6 +322,7 @@ pgq_job_changed(PG_FUNCTION_ARGS)
 	if (comes)
 		admit(data, alone);
 	note_member(data, kJobRing);
+	note_parent(data, kJobRing, alone);
 	if (shared != nullptr && goes)
 		note_deleted_jobs();
 	if (shared == nullptr)
@@ -394,6 +396,7 @@ pgq_dead_job_changed(PG_FUNCTION_ARGS)
 	if (shared == nullptr)
 		return Datum{0};
 	bool alone = CheckRelationLockedByMe(data->tg_relation, AccessExclusiveLock, true);
+	note_parent(data, kDeadRing, alone);
 	const Tables *t = alone ? nullptr : tables_if_attached();
 	if (t == nullptr || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		note_uncounted_rows();

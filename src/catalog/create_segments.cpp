@@ -37,7 +37,7 @@ create_segment(const RingSpec &ring, int number)
 	for (int i = 0; i < kIndexes; i++)
 	{
 		const IndexSpec &index = ring.indexes[i];
-		bool wanted = index.name != nullptr && (i != kByBatch || look_at_tables().has_batches);
+		bool wanted = index.name != nullptr && (!is_new_index(i) || look_at_tables().has_batches);
 		if (wanted)
 			spi_run("CREATE %s %s_%s ON pgq_ext.%s (%s)%s%s", i == kById ? "UNIQUE INDEX" : "INDEX",
 					name, index.name, name, list_columns(ring, index),

@@ -54,7 +54,11 @@ lock_with_indexes(Oid relid, LOCKMODE mode)
 bool
 lock_notes(const Tables &t)
 {
-	return !OidIsValid(t.batch_note) || lock_with_indexes(t.batch_note, RowExclusiveLock);
+	auto lock = [](Oid table, LOCKMODE mode) {
+		return !OidIsValid(table) || lock_with_indexes(table, mode);
+	};
+	return lock(t.batch_note, RowExclusiveLock) && lock(t.job_dependency, AccessShareLock) &&
+		   lock(t.job_outcome, RowExclusiveLock);
 }
 
 bool

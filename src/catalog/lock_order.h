@@ -14,8 +14,9 @@ namespace pgq {
 bool lock_with_indexes(Oid relid, LOCKMODE mode);
 
 /*
- * Lock the table of the notes of batches for writing, without waiting. Returns false if another
- * session has a conflicting lock; true if the database has no such table.
+ * Lock the tables that the end of a job reads and writes for batches and for children, without
+ * waiting: the notes of batches and the outcomes for writing, the dependencies for reading. Returns
+ * false if another session has a conflicting lock; true if the database has no such tables.
  */
 bool lock_notes(const Tables &t);
 

@@ -40,6 +40,8 @@ static constexpr OwnTrigger kTriggers[] = {
 	 kBefore | kWrite | TRIGGER_TYPE_DELETE, true},
 	{"queue_handler", "queue_handler_truncated", "queue_handler_changed", TRIGGER_TYPE_TRUNCATE,
 	 true},
+	{"job_dependency", "dependency_came", "dependency_came", kBefore | TRIGGER_TYPE_INSERT, true},
+	{"job_outcome", "outcome_came", "dependency_came", kBefore | TRIGGER_TYPE_INSERT, true},
 	{"job_batch", "job_batch_changed", "job_batch_changed", kBefore | kWrite, true},
 	{"job_batch", "job_batch_kept", "job_batch_kept", kBefore | TRIGGER_TYPE_DELETE, false},
 	{"job_batch", "job_batch_not_truncated", "job_batch_kept",

@@ -32,7 +32,8 @@ common_owner()
 		check(table);
 	for (Oid table : t.ring)
 		check(table);
-	for (Oid table : {t.queue_handler, t.job_checkpoint, t.job_batch, t.batch_note})
+	for (Oid table : {t.queue_handler, t.job_checkpoint, t.job_batch, t.batch_note,
+					  t.job_dependency, t.job_outcome})
 		if (OidIsValid(table))
 			check(table);
 	for (const Segment &segment : t.all_segments())

@@ -43,8 +43,8 @@ register_shape_callback()
 }
 
 /*
- * Return whether the segment has the column batch_id. A database that was updated from version 0.1
- * may lack it.
+ * Return whether the segment has the column batch_id and the columns after it. A database that was
+ * updated from version 0.1 may lack them.
  */
 static bool
 has_batch_column(Relation rel, const RingSpec &spec)
@@ -72,7 +72,7 @@ read_shape(Relation rel, RingName ring, Shape *shape)
 	for (int i = 0; i < kIndexes; i++)
 	{
 		const IndexSpec &index = spec.indexes[i];
-		if (index.name == nullptr || (i == kByBatch && !shape->has_batches))
+		if (index.name == nullptr || (is_new_index(i) && !shape->has_batches))
 			continue;
 		shape->index[i] =
 			find_index(psprintf("%s_%s", RelationGetRelationName(rel), index.name),

@@ -15,7 +15,8 @@ struct Shape
 	Oid index[kIndexes]; /* by IndexName; invalid if the segment need not have such an index */
 	bool muted;			 /* the segment has a muted trigger (own_trigger.h) */
 	bool has_others;	 /* the segment has indexes that users have added */
-	bool has_batches;	 /* the segment has the column batch_id (and the index by_batch) */
+	bool
+		has_batches; /* the segment has the column batch_id, the columns after it, and their indexes */
 };
 
 /*

@@ -24,7 +24,8 @@ is_known(Oid relid)
 		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
 		relid == known->held_lock || relid == known->run || relid == known->rate_limit ||
 		relid == known->timetable || relid == known->queue_handler ||
-		relid == known->job_checkpoint || relid == known->job_batch || relid == known->batch_note)
+		relid == known->job_checkpoint || relid == known->job_batch || relid == known->batch_note ||
+		relid == known->job_dependency || relid == known->job_outcome)
 		return true;
 	for (Oid table : known->ring)
 		if (relid == table)
@@ -168,69 +169,6 @@ owner_of(Oid relid)
 	return owner;
 }
 
-/*
- * Return whether the owner of the subscription has the right to write the table. From PostgreSQL 16
- * on, a role without any right on a table can create a subscription to it.
- */
-static bool
-brings_rows(Oid subscription, Oid relid)
-{
-	HeapTuple tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(subscription));
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	Oid owner = reinterpret_cast<Form_pg_subscription>(GETSTRUCT(tuple))->subowner;
-	ReleaseSysCache(tuple);
-	return pg_class_aclcheck(relid, owner, ACL_INSERT) == ACLCHECK_OK ||
-		   is_member_of_role(owner, owner_of(relid));
-}
-
-Oid
-subscription_to(Oid relid)
-{
-	Oid subscription = InvalidOid;
-	Relation rel = table_open(SubscriptionRelRelationId, AccessShareLock);
-	ScanKeyData key;
-	ScanKeyInit(&key, Anum_pg_subscription_rel_srrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	SysScanDesc scan =
-		systable_beginscan(rel, SubscriptionRelSrrelidSrsubidIndexId, true, nullptr, 1, &key);
-	for (HeapTuple tuple;
-		 !OidIsValid(subscription) && HeapTupleIsValid(tuple = systable_getnext(scan));)
-	{
-		Oid found = reinterpret_cast<Form_pg_subscription_rel>(GETSTRUCT(tuple))->srsubid;
-		if (brings_rows(found, relid))
-			subscription = found;
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return subscription;
-}
-
-/* Return whether the server has, or has had, a subscription. */
-static bool
-has_subscriptions()
-{
-	Relation rel = table_open(SubscriptionRelationId, AccessShareLock);
-	bool has = RelationGetNumberOfBlocks(rel) > 0;
-	table_close(rel, AccessShareLock);
-	return has;
-}
-
-/* Find a subscription to a ring's table or to a segment: a publication can name either. */
-static Oid
-find_subscription(const Tables &t)
-{
-	Oid subscription = InvalidOid;
-	if (!has_subscriptions())
-		return InvalidOid;
-	for (int i = 0; i < kRings && !OidIsValid(subscription); i++)
-		subscription = subscription_to(t.ring[i]);
-	for (const Segment &segment : t.all_segments())
-		if (!OidIsValid(subscription))
-			subscription = subscription_to(segment.heap);
-	return subscription;
-}
-
 static void
 find_unique_key(Tables *t, Oid schema)
 {
@@ -267,6 +205,8 @@ find_tables(Tables *t, Oid schema, Served version)
 		t->job_checkpoint = get_relname_relid("job_checkpoint", schema);
 		t->job_batch = get_relname_relid("job_batch", schema);
 		t->batch_note = get_relname_relid("batch_note", schema);
+		t->job_dependency = get_relname_relid("job_dependency", schema);
+		t->job_outcome = get_relname_relid("job_outcome", schema);
 	}
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);

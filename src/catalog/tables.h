@@ -74,8 +74,13 @@ struct Tables
 	Oid job_checkpoint;
 	Oid job_batch;
 	Oid batch_note;
+	Oid job_dependency;
+	Oid job_outcome;
 	Oid ring[kRings]; /* partitioned table of each ring */
-	/* the rings have the column batch_id; a database that was updated from 0.1 may lack it */
+	/*
+	 * the rings have the column batch_id and the columns after it; a database that was updated from
+	 * 0.1 may lack them
+	 */
 	bool has_batches;
 	Oid subscription; /* a subscription that brings rows to the segments; invalid: there is no such subscription */
 	bool has_segments; /* all rings have segments; an index may be missing: has_whole_segments() */
@@ -140,8 +145,14 @@ const Tables *tables_if_attached();
 /* Return the owner of a relation, or InvalidOid. */
 Oid owner_of(Oid relid);
 
-/* Return the subscription that brings rows to that table, or InvalidOid. */
+/* Return the subscription that brings rows to that table, or InvalidOid (subscription.cpp). */
 Oid subscription_to(Oid relid);
+
+/*
+ * Return a subscription to a ring's table or to a segment, or InvalidOid: a publication can name
+ * either. t: the tables, whose `subscription` is not set yet (subscription.cpp).
+ */
+Oid find_subscription(const Tables &t);
 
 /* Raise error 55000 if segments are missing. */
 void require_complete_segments(const Tables &t = look_at_tables());

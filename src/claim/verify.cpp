@@ -120,9 +120,11 @@ verify_one(SegmentSet &segments, Round *round, Candidate *popped, Claim *claim, 
 		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
 	popped->ghost = popped->visibility == Visibility::kDead;
 	/*
-	 * An expired job is never handed out, so its hint can be dropped. The scheduler ends the job.
+	 * An expired job is never handed out, so its hint can be dropped. The scheduler ends the job. A
+	 * blocked job is not handed out either, whatever its run_at and the clock say. It gets a new hint
+	 * when it becomes ready.
 	 */
-	if (popped->visibility == Visibility::kLive && popped->row.expired())
+	if (popped->visibility == Visibility::kLive && (popped->row.blocked() || popped->row.expired()))
 		popped->visibility = Visibility::kDead;
 	popped->behind = popped->left = false;
 	popped->behind = is_behind(segments, *round, *popped);

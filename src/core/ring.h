@@ -44,7 +44,9 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 	COLUMN(kJobHeaders, "headers", kJsonb, kOrNull)            \
 	COLUMN(kJobLastError, "last_error", kText, kOrNull)        \
 	COLUMN(kJobProgress, "progress", kJsonb, kOrNull)          \
-	COLUMN(kJobBatch, "batch_id", kInt8, kOrNull)
+	COLUMN(kJobBatch, "batch_id", kInt8, kOrNull)              \
+	COLUMN(kJobBlocked, "blocked", kInt8, kOrNull)             \
+	COLUMN(kJobParents, "parents", kInt2, kOrNull)
 
 #define PGQ_DEAD_COLUMNS(COLUMN)                             \
 	COLUMN(kDeadJobId, "job_id", kInt8)                      \
@@ -63,7 +65,8 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 	COLUMN(kDeadLastError, "last_error", kText, kOrNull)     \
 	COLUMN(kDeadHeaders, "headers", kJsonb, kOrNull)         \
 	COLUMN(kDeadPayload, "payload", kJsonb)                  \
-	COLUMN(kDeadBatch, "batch_id", kInt8, kOrNull)
+	COLUMN(kDeadBatch, "batch_id", kInt8, kOrNull)           \
+	COLUMN(kDeadParents, "parents", kInt2, kOrNull)
 
 #define PGQ_ATTEMPT_COLUMNS(COLUMN)                       \
 	COLUMN(kAttemptJobId, "job_id", kInt8)                \
@@ -96,7 +99,8 @@ inline constexpr RingName all_rings[] = {kJobRing, kDeadRing, kAttemptRing, kFin
 	COLUMN(kFinishedUniqueKey, "unique_key", kText, kOrNull)     \
 	COLUMN(kFinishedLastError, "last_error", kText, kOrNull)     \
 	COLUMN(kFinishedHeaders, "headers", kJsonb, kOrNull)         \
-	COLUMN(kFinishedBatch, "batch_id", kInt8, kOrNull)
+	COLUMN(kFinishedBatch, "batch_id", kInt8, kOrNull)           \
+	COLUMN(kFinishedParents, "parents", kInt2, kOrNull)
 
 #define PGQ_NUMBER(number, name, ...) number,
 #define PGQ_COLUMN(number, name, ...) {name, __VA_ARGS__},
@@ -152,6 +156,34 @@ inline constexpr Column key_columns[] = {{"job_id", kInt8},
 										 {"unique_key", kText},
 										 {"unique_hash", kInt8, kOrNull}};
 
+/* Columns of pgq_ext.job_dependency and pgq_ext.job_outcome, which are no rings either. */
+enum DependencyColumn : int16_t
+{
+	kBeforeDependencyColumns,
+	kDependencyParent,
+	kDependencyChild,
+	kDependencyOnFailure,
+	kDependencyRef,
+};
+inline constexpr Column dependency_columns[] = {
+	{"parent_id", kInt8}, {"child_id", kInt8}, {"on_failure", kInt2}, {"ref", kText, kOrNull}};
+inline constexpr int kDependencyColumns = std::size(dependency_columns);
+
+enum OutcomeColumn : int16_t
+{
+	kBeforeOutcomeColumns,
+	kOutcomeJobId,
+	kOutcomeWhat,
+	kOutcomeEndedAt,
+	kOutcomeQueueId,
+	kOutcomeResult,
+	kOutcomeError,
+};
+inline constexpr Column outcome_columns[] = {
+	{"job_id", kInt8},	 {"outcome", kInt2},		  {"ended_at", kTimestamptz},
+	{"queue_id", kInt4}, {"result", kJsonb, kOrNull}, {"error", kText, kOrNull}};
+inline constexpr int kOutcomeColumns = std::size(outcome_columns);
+
 /* Columns of pgq_ext.job_batch, as far as the library reads them by position. */
 enum BatchColumn : int16_t
 {
@@ -200,8 +232,19 @@ enum IndexName : uint8_t
 	kByGroup, /* the next job of a group */
 	kFifo,	  /* the job of a group that was enqueued first */
 	kByBatch, /* for jobs and dead letters: the members of a batch */
+	kBlocked, /* the blocked jobs */
 };
-inline constexpr int kIndexes = 8;
+inline constexpr int kIndexes = 9;
+
+/*
+ * Return whether the index is missing in a database that was updated from version 0.1, until
+ * pgq_ext.add_batch_columns() is called.
+ */
+constexpr bool
+is_new_index(int index)
+{
+	return index == kByBatch || index == kBlocked;
+}
 
 struct IndexColumn
 {
@@ -233,6 +276,7 @@ is_delayed(int64_t run_at, int64_t enqueued_at, int32_t attempts)
 
 inline constexpr char kGroupedRows[] = "group_id IS NOT NULL";
 inline constexpr char kMemberRows[] = "batch_id IS NOT NULL";
+inline constexpr char kBlockedRows[] = "blocked IS NOT NULL";
 
 /* ---- the rings ---- */
 
@@ -247,8 +291,8 @@ struct RingSpec
 	const Column *columns;
 	int n_columns;
 	/*
-	 * Number of columns without batch_id. A database that was updated from version 0.1 has only
-	 * these columns, and no index by_batch, until pgq_ext.add_batch_columns() is called.
+	 * Number of columns before batch_id. A database that was updated from version 0.1 has only
+	 * these columns, and no index of is_new_index(), until pgq_ext.add_batch_columns() is called.
 	 */
 	int n_columns_before;
 	IndexSpec indexes[kIndexes]; /* indexed by IndexName */
@@ -285,7 +329,8 @@ inline constexpr RingSpec rings[] = {
 				  {{kJobQueueId}, {kJobGroupId}, {kJobPriority, true}, {kJobRunAt}, {kJobId}},
 				  kGroupedRows},
 				 {"fifo", {{kJobQueueId}, {kJobGroupId}, {kJobId}}, kGroupedRows},
-				 {"by_batch", {{kJobBatch}, {kJobId}}, kMemberRows}},
+				 {"by_batch", {{kJobBatch}, {kJobId}}, kMemberRows},
+				 {"blocked", {{kJobId}}, kBlockedRows}},
 	 .segments = 8,
 	 .few = 20},
 	/*

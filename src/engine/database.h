@@ -9,6 +9,7 @@
 #include "engine/quota.h"
 #include "engine/ring_status.h"
 #include "engine/shared.h"
+#include "engine/told_jobs.h"
 
 namespace pgq {
 
@@ -29,7 +30,7 @@ struct DutyStatus
 static_assert(std::is_trivially_copyable_v<DutyStatus> && std::is_standard_layout_v<DutyStatus>);
 
 /* Upper bounds for the number of duties of a database and of a queue. worker/scheduler_state.h lists them. */
-inline constexpr int kDutyStatuses = 13;
+inline constexpr int kDutyStatuses = 14;
 inline constexpr int kQueueDutyStatuses = 5;
 
 /*
@@ -94,6 +95,7 @@ struct Database : DatabaseIdentity, DatabaseTokens, RingStatus
 	Relaxed<int64> rates_known_since;
 	/* The scheduler's observations of the wall clock. Only the scheduler uses them. */
 	SteadyClock clock;
+	ChildWatch children;
 	DutyStatus duties[kDutyStatuses]; /* status of the database's duties for the view duty */
 };
 static_assert(std::is_trivially_copyable_v<Database> && std::is_trivially_destructible_v<Database>);

@@ -1,6 +1,7 @@
 #include "engine/registry.h"
 
 #include "engine/batch_watch.h"
+#include "engine/child_watch.h"
 #include "engine/invalidate.h"
 #include "engine/named/lock_ends.h"
 #include "engine/named/named_rate.h"
@@ -34,6 +35,7 @@ place_databases(void *memory)
 		pg_atomic_init_u32(&db->sweep_wanted, 0);
 		pg_atomic_init_u32(&db->locks_loaded, 0);
 		pg_atomic_init_u32(&db->definition_changes, 0);
+		init_child_watch(&db->children);
 		init_lease_quota(&db->share);
 		init_rings(db);
 	}
@@ -102,6 +104,7 @@ fill_database(Database *db, Oid oid, Oid incarnation, const DurableTokens &token
 	pg_atomic_write_u32(&db->locks_loaded, 0);
 	db->rates_known_since = monotonic_now();
 	db->clock = {};
+	begin_watching_children(db);
 	memset(db->duties, 0, sizeof(db->duties));
 	reset_rings(db);
 	db->state = SlotState::kLoading;

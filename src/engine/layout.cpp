@@ -90,6 +90,7 @@ init_shared()
 	shared->max_queues = max_queues;
 	shared->max_leases = max_leases;
 	pg_atomic_init_u32(&shared->watched, 0);
+	pg_atomic_init_u64(&shared->rows_came_at, 0);
 	pg_atomic_init_u32(&shared->leases, 0);
 	pg_atomic_init_u32(&shared->common, 0);
 	pg_atomic_init_u32(&shared->common_peak, 0);

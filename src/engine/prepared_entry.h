@@ -66,6 +66,7 @@ struct PreparedEntry
 	bool definitions; /* the transaction has made or changed schedules or handlers */
 	bool
 		batches; /* the transaction has added members to batches, ended members, or changed a batch */
+	bool children; /* the transaction has enqueued children, or ended parents */
 	/*
 	 * the changes to each queue, by queue slot. The address is set when shared memory is created. The
 	 * changes are protected like the fields above.

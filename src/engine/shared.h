@@ -118,6 +118,8 @@ struct Shared
 	 * example jobs that another server has handed out. 0: not set yet; see rate_limit.h.
 	 */
 	pg_atomic_uint64 starts_known_since;
+	/* As ChildWatch::rows_came_at, for rows of databases that had no slot. */
+	pg_atomic_uint64 rows_came_at;
 
 	/* Written by each claim, and so in other cache lines than the fields above, which each call reads. */
 	alignas(kCacheLine) pg_atomic_uint32 leases; /* leases in use */

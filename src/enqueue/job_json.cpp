@@ -33,7 +33,7 @@ name_of(int element)
 static bool
 is_option(const JobAttribute &attribute)
 {
-	return !attribute.required && attribute.column != kJobBatch;
+	return !attribute.required && !attribute.only_enqueue;
 }
 
 /*
@@ -137,6 +137,29 @@ parsed(PGFunction input, const char *text)
 							   Int32GetDatum(-1));
 }
 
+/* Read the value of `after`: an array of ids and of names of other elements. */
+static ParentList *
+parents_of_json(const JsonbValue &value, int element)
+{
+	if (value.type != jbvBinary || !JsonContainerIsArray(value.val.binary.data))
+		bad_job(element, "has an after that is not an array");
+	JsonbContainer *array = value.val.binary.data;
+	ParentList *parents = new_parent_list(static_cast<int>(JsonContainerSize(array)));
+	for (uint32 i = 0; i < JsonContainerSize(array); i++)
+	{
+		JsonbValue *name = getIthJsonbValueFromContainer(array, i);
+		if (name->type == jbvString)
+			add_parent(parents,
+					   {0, cstring_to_text_with_len(name->val.string.val, name->val.string.len)});
+		else if (name->type == jbvNumeric)
+			add_parent(parents, {bigint_of(*name, element, "job id in after"), nullptr});
+		else
+			bad_job(element, "has an after with a value that is neither a job id nor a ref");
+		pfree(name);
+	}
+	return parents;
+}
+
 /* Convert the JSON value to the attribute's type. */
 static Datum
 datum_of(const JobAttribute &attribute, JsonbValue *value, int element)
@@ -147,6 +170,8 @@ datum_of(const JobAttribute &attribute, JsonbValue *value, int element)
 			return Int32GetDatum(integer_of(*value, element, attribute.name));
 		case INT8OID:
 			return Int64GetDatum(bigint_of(*value, element, attribute.name));
+		case INT8ARRAYOID:
+			return PointerGetDatum(parents_of_json(*value, element));
 		case INTERVALOID:
 			return parsed(interval_in, string_of(*value, element, attribute.name));
 		case TIMESTAMPTZOID:
@@ -190,28 +215,63 @@ require_all(const JobSpec &spec, int element)
 					 errhint("The keys of an element are: %s.", list_of_keys(false, "", ", "))));
 }
 
-/* ---- jobs without a unique key ---- */
+/* ---- single keys ---- */
 
 static constexpr char kUniqueKey[] = "unique_key";
+
+/* Read one key of element i. Returns false if the element has no such key, or null. */
+static bool
+find_key(Jsonb *jobs, uint32 i, const char *key, JsonbValue *value)
+{
+	JsonbValue *object = getIthJsonbValueFromContainer(&jobs->root, i);
+	value->type = jbvNull;
+	if (object->type == jbvBinary && JsonContainerIsObject(object->val.binary.data))
+		(void) getKeyJsonValueFromContainer(object->val.binary.data, key, strlen(key), value);
+	pfree(object);
+	return value->type != jbvNull;
+}
 
 static bool
 has_unique_key(Jsonb *jobs, uint32 i)
 {
-	JsonbValue *object = getIthJsonbValueFromContainer(&jobs->root, i);
-	JsonbValue value{.type = jbvNull};
-	if (object->type == jbvBinary && JsonContainerIsObject(object->val.binary.data))
-		(void) getKeyJsonValueFromContainer(object->val.binary.data, kUniqueKey, strlen(kUniqueKey),
-											&value);
-	pfree(object);
-	return value.type != jbvNull;
+	JsonbValue value;
+	return find_key(jobs, i, kUniqueKey, &value);
+}
+
+/* Return whether the bytes occur in the value. If not, no element has that key. */
+static bool
+may_have_key(const Jsonb *jobs, const char *key)
+{
+	return memmem(jobs, VARSIZE(jobs), key, strlen(key)) != nullptr;
+}
+
+bool
+may_have_names(const Jsonb *jobs)
+{
+	return may_have_key(jobs, "after") || may_have_key(jobs, "ref");
+}
+
+JobSpec
+names_of_array(Jsonb *jobs, uint32 i)
+{
+	JobSpec spec{};
+	for (const char *key : {"after", "on_parent_failure", "ref"})
+	{
+		JsonbValue value;
+		if (find_key(jobs, i, key, &value))
+			read_key(&spec,
+					 {.type = jbvString,
+					  .val = {.string = {static_cast<int>(strlen(key)), const_cast<char *>(key)}}},
+					 &value, static_cast<int>(i) + 1);
+	}
+	return spec;
 }
 
 int64
 jobs_without_key(Jsonb *jobs)
 {
 	int64 n = JsonContainerSize(&jobs->root);
-	/* Fast path: if the bytes "unique_key" do not occur in the value, no element has that key. */
-	if (memmem(jobs, VARSIZE(jobs), kUniqueKey, strlen(kUniqueKey)) == nullptr)
+	if (!may_have_key(jobs, kUniqueKey))
 		return n;
 	for (uint32 i = 0; i < JsonContainerSize(&jobs->root); i++)
 		n -= has_unique_key(jobs, i);

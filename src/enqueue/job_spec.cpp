@@ -68,7 +68,10 @@ constexpr JobAttribute job_attributes[kJobAttributes] = {
 	 .type = INTERVALOID,
 	 .column = kJobExpiresAt,
 	 .column_value = expires_after},
-	{.name = "batch", .type = INT8OID, .column = kJobBatch},
+	{.name = "batch", .type = INT8OID, .column = kJobBatch, .only_enqueue = true},
+	{.name = "after", .type = INT8ARRAYOID, .only_enqueue = true},
+	{.name = "on_parent_failure", .type = TEXTOID, .only_enqueue = true},
+	{.name = "ref", .type = TEXTOID, .only_enqueue = true},
 };
 
 static constexpr int
@@ -101,15 +104,50 @@ find_attribute(const JobSpec &spec, const char *name, Datum *value)
 	return is_given(spec, name);
 }
 
-NewJob
-job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
+/* ---- parents ---- */
+
+const ParentList *
+parents_of(const JobSpec &spec)
 {
-	NewJob job;
-	job.set(kJobQueueId, Int32GetDatum(queue_id));
-	job.set(kJobEnqueuedAt, TimestampTzGetDatum(now));
-	job.set(kJobRunAt, TimestampTzGetDatum(now));
-	job.set(kJobPriority, Int32GetDatum(0));
-	job.set(kJobAttempts, Int32GetDatum(0));
+	constexpr int kAfter = place_of("after");
+	auto *parents = reinterpret_cast<ParentList *>(DatumGetPointer(spec.values[kAfter]));
+	return spec.given[kAfter] && parents->n > 0 ? parents : nullptr;
+}
+
+const text *
+ref_of(const JobSpec &spec)
+{
+	constexpr int kRef = place_of("ref");
+	return spec.given[kRef] ? DatumGetTextPP(key_value(spec.values[kRef], "ref")) : nullptr;
+}
+
+Datum
+parents_of_argument(Datum *ids, int n)
+{
+	ParentList *parents = new_parent_list(n);
+	for (int i = 0; i < n; i++)
+		add_parent(parents, {DatumGetInt64(ids[i]), nullptr});
+	return PointerGetDatum(parents);
+}
+
+/* Make the job blocked. Its run_at says how long it is delayed from now on. */
+static void
+block(NewJob *job, const JobSpec &spec, int parents, TimestampTz now)
+{
+	if (is_given(spec, "run_at"))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("cannot specify both after and run_at"),
+						errhint("Pass delay, which counts from the end of the last parent.")));
+	TimestampTz run_at = DatumGetTimestampTz(job->values[kJobRunAt - 1]);
+	job->set(kJobBlocked, Int64GetDatum(run_at - now));
+	job->set(kJobParents, Int16GetDatum(static_cast<int16>(parents)));
+	job->set(kJobRunAt, TimestampTzGetDatum(kBlockedRunAt));
+}
+
+/* Set the columns that are stored for the given attributes. */
+static void
+set_given(NewJob *job, const JobSpec &spec, TimestampTz now)
+{
 	for (int i = 0; i < kJobAttributes; i++)
 	{
 		if (!spec.given[i])
@@ -120,8 +158,23 @@ job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
 		Datum value = spec.values[i];
 		if (attribute.column_value != nullptr)
 			value = attribute.column_value(spec, value, now);
-		job.set(attribute.column, value);
+		job->set(attribute.column, value);
 	}
+}
+
+NewJob
+job_of(int32 queue_id, const JobSpec &spec, TimestampTz now)
+{
+	NewJob job;
+	job.set(kJobQueueId, Int32GetDatum(queue_id));
+	job.set(kJobEnqueuedAt, TimestampTzGetDatum(now));
+	job.set(kJobRunAt, TimestampTzGetDatum(now));
+	job.set(kJobPriority, Int32GetDatum(0));
+	job.set(kJobAttempts, Int32GetDatum(0));
+	set_given(&job, spec, now);
+	(void) on_parent_failure(spec);
+	if (const ParentList *parents = parents_of(spec))
+		block(&job, spec, parents->n, now);
 	if (!job.nulls[kJobGroupKey - 1])
 		job.set(kJobGroupId, group_id_of(job.values[kJobGroupKey - 1]));
 	return job;
@@ -168,6 +221,24 @@ value_of(const JobSpec &spec, int place, const Word (&words)[n])
 					errmsg("invalid value for %s: \"%s\"", job_attributes[place].name,
 						   text_to_cstring(given)),
 					errhint("Available values: %s.", list.data)));
+}
+
+static constexpr Word failure_words[] = {
+	{"cancel", static_cast<int>(OnFailure::kCancel)},
+	{"run", static_cast<int>(OnFailure::kRun)},
+	{"hold", static_cast<int>(OnFailure::kHold)},
+};
+
+OnFailure
+on_parent_failure(const JobSpec &spec)
+{
+	constexpr int kFailure = place_of("on_parent_failure");
+	auto how = static_cast<OnFailure>(value_of(spec, kFailure, failure_words));
+	if (how != OnFailure::kCancel && !is_given(spec, "after"))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("on_parent_failure needs after"),
+				 errhint("Pass the parents in after.")));
+	return how;
 }
 
 static bool

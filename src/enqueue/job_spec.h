@@ -8,11 +8,12 @@
  */
 #pragma once
 
+#include "enqueue/parents.h"
 #include "rows/insert.h"
 
 namespace pgq {
 
-inline constexpr int kJobAttributes = 13;
+inline constexpr int kJobAttributes = 16;
 
 /* The values that the caller has given, in the order of job_attributes. */
 struct JobSpec
@@ -43,7 +44,11 @@ struct KeyRules
 struct JobAttribute
 {
 	const char *name; /* name of the SQL argument and of the JSON key */
-	Oid type;		  /* type of the argument: JSONB, INT4, INT8, INTERVAL, TIMESTAMPTZ or TEXT */
+	/*
+	 * type of the argument: JSONB, INT4, INT8, INTERVAL, TIMESTAMPTZ, TEXT or INT8ARRAY. The value of
+	 * an INT8ARRAY in a JobSpec is a pointer to a ParentList.
+	 */
+	Oid type;
 	JobColumn column; /* kBeforeJobColumns: no column stores this attribute */
 	/*
 	 * Returns the checked value to store in the column, computed as of `now`. NULL: the column gets
@@ -51,9 +56,10 @@ struct JobAttribute
 	 */
 	Datum (*column_value)(const JobSpec &spec, Datum value, TimestampTz now);
 	bool required;
+	bool only_enqueue; /* schedules and callbacks of batches cannot set it */
 };
 
-/* All attributes, in the order of the arguments of pgq_enqueue after `queue`. */
+/* All attributes, in the order of the arguments of pgq_enqueue after `queue`. "ref" is no argument. */
 extern const JobAttribute job_attributes[kJobAttributes];
 
 /*
@@ -62,6 +68,24 @@ extern const JobAttribute job_attributes[kJobAttributes];
  */
 void set_attribute(JobSpec *spec, const char *name, Datum value);
 bool find_attribute(const JobSpec &spec, const char *name, Datum *value);
+
+/*
+ * The run_at of a blocked job: 9999-12-01 UTC. Nobody else can give a job this time, which is more
+ * than a thousand years away.
+ */
+inline constexpr TimestampTz kBlockedRunAt = INT64CONST(252452937600) * USECS_PER_SEC;
+
+/* Return the parents of the job, or NULL if it has none. */
+const ParentList *parents_of(const JobSpec &spec);
+
+/* Return what happens if a parent of the job fails. Raises 22023. */
+OnFailure on_parent_failure(const JobSpec &spec);
+
+/* Return the name of the job in its call, or NULL. Raises 22023. */
+const text *ref_of(const JobSpec &spec);
+
+/* Convert an argument of type bigint[] to the value of a JobSpec. */
+Datum parents_of_argument(Datum *ids, int n);
 
 /* Return the row of the job to insert. Raises 22023. */
 NewJob job_of(int32 queue_id, const JobSpec &spec, TimestampTz now);

@@ -117,7 +117,8 @@ change_of(const JobRow &row, const KeyedRequest &request)
 		return change;
 	}
 	replace_all(&change, job);
-	if (request.rules.on_conflict == OnConflict::kReplace)
+	/* A blocked job becomes due when its parents have ended, with the delay that it was given. */
+	if (request.rules.on_conflict == OnConflict::kReplace && !row.blocked())
 	{
 		TimestampTz run_at = DatumGetTimestampTz(job.values[kJobRunAt - 1]);
 		change.set(kJobRunAt, TimestampTzGetDatum(put_off(row, run_at, wall_now())));
@@ -166,6 +167,22 @@ require_same_batch(const KeyedJob &owner, OwnerAnswer how, const KeyedRequest &r
 }
 
 /*
+ * Raise 23505 if the new job has parents. The owner does not wait for them, so its work could be done
+ * too early.
+ */
+static void
+refuse_parents(const KeyedJob &owner, const KeyedRequest &request)
+{
+	if (!request.job.nulls[kJobParents - 1])
+		ereport(ERROR,
+				(errcode(ERRCODE_UNIQUE_VIOLATION),
+				 errmsg("job %lld has unique key \"%s\", and cannot take the place of a job with "
+						"parents",
+						static_cast<long long>(owner.job_id()), text_to_cstring(request.rules.key)),
+				 errhint("Enqueue the job without after, or with a unique key of its own.")));
+}
+
+/*
  * Answer the request with the owner, changing the owner if the request asks for it. Returns false
  * if the search must be repeated.
  */
@@ -174,6 +191,7 @@ meet_owner(SegmentSet &segments, const OwnerSearch &search, OwnerAnswer how,
 		   const KeyedRequest &request)
 {
 	require_same_batch(search.owner, how, request);
+	refuse_parents(search.owner, request);
 	if (search.only_ask)
 		complain_conflict(request.rules, search.owner.job_id());
 	if (how != OwnerAnswer::kOver)

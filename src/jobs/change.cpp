@@ -122,6 +122,8 @@ cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
 		tell_at_commit(taken.ref, taken.lease, LeaseEnd::kCancelled, false);
 	}
 	leave_to_row(taken, row, JobEnd::kCancelled);
+	if (row.blocked())
+		return JobState::kBlocked;
 	return row.delayed() && DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now()
 			   ? JobState::kScheduled
 			   : JobState::kReady;
@@ -153,6 +155,15 @@ cancel_job(int64 job_id)
 
 /* ---- change ---- */
 
+static void
+refuse_blocked(const JobRow &row)
+{
+	if (row.blocked())
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("job %lld is blocked", static_cast<long long>(row.job_id())),
+						errdetail("It becomes due when its parents have ended.")));
+}
+
 bool
 update_job(int64 job_id, JobChange change, const QueueRef *to)
 {
@@ -172,9 +183,12 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 			break;
 		}
 		if (change.changed[kJobRunAt - 1])
+		{
+			refuse_blocked(row);
 			change.set(kJobRunAt,
 					   TimestampTzGetDatum(
 						   put_off(row, DatumGetTimestampTz(change.values[kJobRunAt - 1]), now)));
+		}
 		if (change.changed[kJobPayload - 1] || change.changed[kJobHeaders - 1] || to != nullptr)
 			change.set(kJobFence, Int64GetDatum(cut_tokens(tables().database)));
 		if (!change.any())
@@ -217,14 +231,15 @@ retry_job(int64 job_id, Datum delay)
 	for (int looks = 0; !done && looks < 2;)
 	{
 		found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken);
-		bool expired = found == JobFound::kWaiting && row.expired();
-		if (found == JobFound::kWaiting && !expired)
+		/* A blocked job waits for its parents, and an expired one for the scheduler. */
+		bool left = found == JobFound::kWaiting && (row.blocked() || row.expired());
+		if (found == JobFound::kWaiting && !left)
 			done = hasten(segments, taken, row, delay);
 		else if (found == JobFound::kNone)
 			done = revive_dead_letter(job_id, delay);
 		if (found == JobFound::kWaiting)
 			leave_to_row(taken, row, JobEnd::kUnknown);
-		if (found == JobFound::kLeased || expired)
+		if (found == JobFound::kLeased || left)
 			break;
 		looks = found == JobFound::kNone ? looks + 1 : 0;
 		CHECK_FOR_INTERRUPTS();

@@ -15,6 +15,7 @@ enum class JobState : uint8
 	kNone,
 	kReady,
 	kScheduled,
+	kBlocked,
 	kLeased,
 	kDead,
 };

@@ -15,7 +15,7 @@ namespace pgq {
 /*
  * Insert the deleted dead letters as jobs; the row trigger of the table files them. The new fence
  * cuts off late acks of workers that had the job before it died. batch is
- * ", batch_id", or empty if the tables have no such column (Tables::has_batches).
+ * ", batch_id, parents", or empty if the tables have no such columns (Tables::has_batches).
  */
 #define PGQ_INSERT_REVIVED(run_at, batch)                                                  \
 	"INSERT INTO pgq_ext.job (job_id, run_at, enqueued_at, queue_id, priority, attempts, " \
@@ -50,7 +50,7 @@ static constexpr char kExplainAttempt[] =
 		"'1 us'::pg_catalog.interval END)",                                                  \
 		batch)
 /* Indexed by Tables::has_batches. */
-static constexpr const char *kRevive[] = {PGQ_REVIVE(""), PGQ_REVIVE(", batch_id")};
+static constexpr const char *kRevive[] = {PGQ_REVIVE(""), PGQ_REVIVE(", batch_id, parents")};
 
 static constexpr char kFind[] =
 	"SELECT d.queue_id, CASE WHEN q.max_depth OPERATOR(pg_catalog.>) 0 THEN q.queue END "
@@ -67,7 +67,7 @@ static constexpr char kFind[] =
 	"AND d.segment OPERATOR(pg_catalog.=) c.segment RETURNING d.*) " PGQ_INSERT_REVIVED("$2",    \
 																						batch)
 /* Indexed by Tables::has_batches. */
-static constexpr const char *kRedrive[] = {PGQ_REDRIVE(""), PGQ_REDRIVE(", batch_id")};
+static constexpr const char *kRedrive[] = {PGQ_REDRIVE(""), PGQ_REDRIVE(", batch_id, parents")};
 
 namespace {
 

@@ -88,7 +88,7 @@ end_taken_row(SegmentSet &segments, Records &records, const TakenLease &taken, c
 {
 	const Finish finish = {&records, nullptr, result};
 	return end_row(segments, taken.ref, row.place, row.job_id(), RowEnd::kAcked, nullptr, true,
-				   queue_keeps_finished(taken.ref) ? &finish : nullptr);
+				   queue_keeps_finished(taken.ref) ? &finish : nullptr, result);
 }
 
 bool

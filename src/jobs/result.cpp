@@ -41,6 +41,8 @@ state_of(const JobRow &row)
 	});
 	if (leased)
 		return "leased";
+	if (row.blocked())
+		return "blocked";
 	return row.delayed() && DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now() ? "scheduled"
 																				   : "ready";
 }

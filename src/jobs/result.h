@@ -7,7 +7,7 @@ namespace pgq {
 
 struct JobResult
 {
-	/* ready, scheduled, leased, acked, cancelled, expired or dead */
+	/* ready, scheduled, blocked, leased, acked, cancelled, expired or dead */
 	const char *state;
 	bool has_result;
 	Datum result; /* jsonb */

@@ -58,9 +58,10 @@ read_version(const IndexLookup &lookup, uint16 segment)
 	bool is_null;
 	Row row;
 	Datum expires_at = heap_getattr(lookup.tuple, kJobExpiresAt, desc, &is_null);
-	/* Memory need not know an expired job, since no claim hands out the job. */
+	/* Memory need not know an expired or blocked job, since no claim hands out the job. */
 	bool expired = !is_null && DatumGetTimestampTz(expires_at) <= wall_now();
-	row.live = !expired && visibility_of(lookup.tuple, lookup.buffer) == Visibility::kLive;
+	row.live = !expired && !is_blocked(lookup.tuple, desc) &&
+			   visibility_of(lookup.tuple, lookup.buffer) == Visibility::kLive;
 	row.queue_id = DatumGetInt32(heap_getattr(lookup.tuple, kJobQueueId, desc, &is_null));
 	row.hint = hint_of(lookup.tuple, desc, segment);
 	row.xmin = HeapTupleHeaderGetXmin(lookup.tuple->t_data);

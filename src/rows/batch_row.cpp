@@ -1,47 +1,15 @@
 #include "rows/batch_row.h"
 
-#include "catalog/own_index.h"
 #include "rows/index.h"
 #include "rows/insert.h"
+#include "rows/late_index.h"
 #include "rows/tuple.h"
 
 namespace pgq {
 
-namespace {
-
-/* An index that is looked up when it is first needed, since most sessions use no batches. */
-struct BatchIndex
-{
-	IndexSpec spec;
-	bool unique;
-	uint64 found_at; /* count_catalog_reads() when it was found */
-	Oid oid;
-};
-
-} // namespace
-
-static constinit BatchIndex batch_by_id = {{"job_batch_pkey", {{kBatchId}}, nullptr}, true, 0, 0};
-static constinit BatchIndex note_by_batch = {
+static constinit LateIndex batch_by_id = {{"job_batch_pkey", {{kBatchId}}, nullptr}, true, 0, 0};
+static constinit LateIndex note_by_batch = {
 	{"batch_note_by_batch", {{kNoteBatch}, {kNoteWhat}}, nullptr}, false, 0, 0};
-
-/*
- * Return the extension's index of the table. The table is locked: from then on the index cannot
- * change. Raises 55000 if the index is missing.
- */
-static Oid
-index_of_batches(Relation rel, BatchIndex *index)
-{
-	uint64 reads = count_catalog_reads();
-	if (index->found_at != reads)
-	{
-		index->oid = find_index(index->spec.name, RelationGetNamespace(rel), RelationGetRelid(rel),
-								index->spec, index->unique);
-		index->found_at = reads;
-	}
-	if (!OidIsValid(index->oid))
-		complain_incomplete();
-	return index->oid;
-}
 
 /* ---- batches ---- */
 
@@ -142,7 +110,7 @@ find_batch(int64 batch_id, BatchRow *batch)
 {
 	Relation rel = table_open(look_at_tables().job_batch, AccessShareLock);
 	check_first_columns(rel, batch_columns, std::size(batch_columns));
-	Oid index = index_of_batches(rel, &batch_by_id);
+	Oid index = late_index(rel, &batch_by_id);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	bool found = read_known_version(rel, batch_id, snapshot, batch) ||
 				 find_version(rel, index, batch_id, snapshot, batch);
@@ -174,7 +142,7 @@ insert_notes(Relation rel, const NewNote *notes, int n)
 	for (int i = 0; i < n; i++)
 		tuples[i] = form_note(rel, notes[i]);
 	insert_tuples(rel, tuples, n);
-	insert_index_entries(rel, index_of_batches(rel, &note_by_batch), tuples, n);
+	insert_index_entries(rel, late_index(rel, &note_by_batch), tuples, n);
 	for (int i = 0; i < n; i++)
 		pfree(tuples[i]);
 	pfree(tuples);

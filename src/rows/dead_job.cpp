@@ -114,6 +114,7 @@ add_dead_job(Records &records, const JobRow &row, int32 attempts, int64 fence, c
 		record.copy(kDeadHeaders, row, kJobHeaders);
 		record.copy(kDeadPayload, row, kJobPayload);
 		record.copy(kDeadBatch, row, kJobBatch);
+		record.copy(kDeadParents, row, kJobParents);
 	});
 }
 

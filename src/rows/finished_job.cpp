@@ -26,6 +26,7 @@ add_finished_job(Records &records, const JobRow &row, const char *outcome, const
 		record.copy(kFinishedLastError, row, kJobLastError);
 		record.copy(kFinishedHeaders, row, kJobHeaders);
 		record.copy(kFinishedBatch, row, kJobBatch);
+		record.copy(kFinishedParents, row, kJobParents);
 	});
 }
 

@@ -140,9 +140,18 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 	insert_some(kByGroup, has(kJobGroupId));
 	insert_some(kFifo, has(kJobGroupId));
 	if (shape.has_batches)
+	{
 		insert_some(kByBatch, has(kJobBatch));
+		insert_some(kBlocked, has(kJobBlocked));
+	}
 	if (shape.has_others)
 		insert_as_owner(rel, tuples, n, shape.index, lengthof(shape.index), wait);
+}
+
+void
+insert_all_index_entries(Relation rel, HeapTuple *tuples, int n)
+{
+	insert_as_owner(rel, tuples, n, nullptr, 0, true);
 }
 
 void

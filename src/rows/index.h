@@ -28,6 +28,9 @@ void insert_summaries(Relation rel, HeapTuple tuple);
  */
 void insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples, int n);
 
+/* Insert the index entries of rows of a table that is no ring. The executor inserts them. */
+void insert_all_index_entries(Relation rel, HeapTuple *tuples, int n);
+
 /*
  * Insert the entries of rows of another table, of which `own` is the extension's only index, into
  * all indexes of the table. The index `own` is not unique.

@@ -43,6 +43,12 @@ read_batch(HeapTuple tuple, TupleDesc desc, int column)
 	return is_null ? 0 : DatumGetInt64(batch);
 }
 
+bool
+is_blocked(HeapTuple tuple, TupleDesc desc)
+{
+	return has_batch_column(desc, kJobBlocked) && !heap_attisnull(tuple, kJobBlocked, desc);
+}
+
 SchedulingColumns
 scheduling_columns_of(HeapTuple tuple, TupleDesc desc)
 {
@@ -68,9 +74,10 @@ copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 	Datum values[MaxHeapAttributeNumber];
 	bool nulls[MaxHeapAttributeNumber];
 	heap_deform_tuple(row->tuple, RelationGetDescr(rel), values, nulls);
-	/* A table that was updated from version 0.1 may end before batch_id, or have a dropped column there. */
+	/* A table that was updated from version 0.1 may end before batch_id, or have dropped columns there. */
 	if (!has_batch_column(RelationGetDescr(rel), kJobBatch))
-		nulls[kJobBatch - 1] = true;
+		for (int i = kJobBatch - 1; i < kJobColumns; i++)
+			nulls[i] = true;
 	memcpy(row->values, values, sizeof(row->values));
 	memcpy(row->nulls, nulls, sizeof(row->nulls));
 }

@@ -51,6 +51,8 @@ struct JobRow
 	 * expires_at, since few jobs have an expires_at.
 	 */
 	bool expired() const { return !is_null(kJobExpiresAt) && expired(wall_now()); }
+	/* Return whether the job is blocked: a parent has not ended yet (README of dependencies/). */
+	bool blocked() const { return !is_null(kJobBlocked); }
 	int64 batch() const { return is_null(kJobBatch) ? 0 : DatumGetInt64(value(kJobBatch)); }
 	int64 group() const { return is_null(kJobGroupId) ? 0 : DatumGetInt64(value(kJobGroupId)); }
 	Hint hint() const
@@ -110,6 +112,9 @@ batch_of(HeapTuple tuple, TupleDesc desc)
 {
 	return batch_in(tuple, desc, kJobBatch);
 }
+
+/* Return whether the job is blocked: a parent has not ended yet (README of dependencies/). */
+bool is_blocked(HeapTuple tuple, TupleDesc desc);
 
 /* Return the hint to file for this row version. */
 Hint hint_of(HeapTuple tuple, TupleDesc desc, uint16 segment);

@@ -212,6 +212,62 @@ deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id)
 	return deleters;
 }
 
+void
+add_to_trace(HeapTuple tuple, Buffer buffer, TupleDesc desc, int column, JobTrace *trace)
+{
+	TransactionId dead_after;
+	TransactionId xid = InvalidTransactionId;
+	JobTrace::State state = JobTrace::kNone;
+	switch (HeapTupleSatisfiesVacuumHorizon(tuple, buffer, &dead_after))
+	{
+		case HEAPTUPLE_LIVE:
+			state = JobTrace::kThere;
+			break;
+		case HEAPTUPLE_INSERT_IN_PROGRESS:
+			xid = HeapTupleHeaderGetXmin(tuple->t_data);
+			state = TransactionIdIsCurrentTransactionId(xid) ? JobTrace::kThere : JobTrace::kOpen;
+			break;
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			xid = HeapTupleHeaderGetUpdateXid(tuple->t_data);
+			state =
+				TransactionIdIsCurrentTransactionId(xid) ? JobTrace::kOursGone : JobTrace::kOpen;
+			break;
+		default:
+			return;
+	}
+	/* A version that is there says more than an older one that is being replaced. */
+	if (trace->state == JobTrace::kThere ||
+		(trace->state == JobTrace::kOpen && state != JobTrace::kThere))
+		return;
+	bool is_null;
+	trace->state = state;
+	trace->decider = xid;
+	trace->queue_id = DatumGetInt32(heap_getattr(tuple, column, desc, &is_null));
+}
+
+/* Search like find_writable(): repeat until two passes have the same sum of traces. */
+JobTrace
+trace_job(SegmentSet &segments, int64 job_id)
+{
+	const Tables &t = segments.open_all();
+	require_complete_segments(t);
+	for (uint64 before = 0;;)
+	{
+		JobTrace trace{};
+		uint64 moved = 0;
+		visit_versions(segments, t, job_id, [&](Relation rel, int, HeapTuple tuple, Buffer buffer) {
+			add_to_trace(tuple, buffer, RelationGetDescr(rel), kJobQueueId, &trace);
+			if (visibility_of(tuple, buffer) == Visibility::kDead)
+				moved += trace_of(tuple);
+			return trace.state == JobTrace::kThere;
+		});
+		if (trace.state != JobTrace::kNone || moved == before)
+			return trace;
+		before = moved;
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 bool
 is_visible(SegmentSet &segments, int64 job_id, Snapshot snapshot)
 {

@@ -51,6 +51,26 @@ List *deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id);
  */
 int64 batch_of_job(SegmentSet &segments, const Place &place, int64 job_id);
 
+/* What the newest state of the rows says of a job. */
+struct JobTrace
+{
+	enum State : uint8
+	{
+		kNone,
+		kThere, /* a version that is live, or that this transaction has written */
+		kOpen,	/* another transaction, `decider`, is inserting, replacing or deleting a version */
+		kOursGone, /* this transaction has deleted the row */
+	} state;
+	int32 queue_id;
+	TransactionId decider;
+};
+
+/* Add what this version says to *trace. column: the number of the column queue_id. */
+void add_to_trace(HeapTuple tuple, Buffer buffer, TupleDesc desc, int column, JobTrace *trace);
+
+/* Look at all versions of the row in pgq_ext.job. Does not wait. */
+JobTrace trace_job(SegmentSet &segments, int64 job_id);
+
 /* Return whether the snapshot sees any version of the job. */
 bool is_visible(SegmentSet &segments, int64 job_id, Snapshot snapshot);
 

@@ -17,7 +17,8 @@ CREATE TABLE pgq_ext.dead_job (
     last_error   text,
     headers      jsonb,
     payload      jsonb NOT NULL,
-    batch_id     bigint
+    batch_id     bigint,
+    parents      smallint
 ) PARTITION BY LIST (segment);
 COMMENT ON COLUMN pgq_ext.dead_job.fence IS 'Token of the lease of the last attempt. A negative number: that lease was lost, and its worker has not reported the reason of the failure.';
 COMMENT ON TABLE pgq_ext.dead_job IS
@@ -73,7 +74,8 @@ CREATE TABLE pgq_ext.finished_job (
     unique_key   text,
     last_error   text,
     headers      jsonb,
-    batch_id     bigint
+    batch_id     bigint,
+    parents      smallint
 ) PARTITION BY LIST (segment);
 COMMENT ON TABLE pgq_ext.finished_job IS
 'Finished jobs (acknowledged, cancelled or expired) of queues with keep_finished: written by the transaction that ends the job, and kept for keep_finished; then their segment is truncated. Partitioned into segments like pgq_ext.job.';

@@ -62,17 +62,18 @@ CREATE FUNCTION pgq_enqueue(
     queue text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
     group_key text = null, unique_key text = null, unique_until text = 'finished',
     unique_for interval = null, on_conflict text = 'keep',
-    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null) RETURNS bigint
+    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null,
+    after bigint[] = null, on_parent_failure text = 'cancel') RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_enqueue';
 REVOKE ALL ON FUNCTION pgq_enqueue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_enqueue IS
-'Add a job and return its id. The job can be claimed after the commit of the transaction, and not before delay is over or run_at is reached. Jobs are handed out in the order of priority (high first), run_at, job_id; in a queue with fair, groups take turns within a priority. group_key (1 to 255 bytes): the group of the job, for group_concurrency, group_rate_limit, fifo and fair of the queue. max_attempts NULL: the value of the queue. A job that no claim has handed out when expires_in is over is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has the key, until that job has ended (unique_until finished) or was handed out (claimed), and for at least unique_for. If a job has the key, its id is returned, and on_conflict says what happens to that job: keep (nothing), replace (it gets the attributes of the new job), preserve_run_at (as replace, but it keeps its run_at), append (the payload, an array, is appended), error. If that job waits, it is not handed out before this transaction has ended; if it is in work, it is not changed. batch: the job becomes a member of that batch of pgq_create_batch. Errors: 42704 no such queue or batch, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, or its job is no member of the batch, 40001 a job has the key that the snapshot does not see, 53400 pgq_ext.max_leases, 55000 the batch is closed or finished.';
+'Add a job and return its id. The job can be claimed after the commit of the transaction, and not before delay is over or run_at is reached. Jobs are handed out in the order of priority (high first), run_at, job_id; in a queue with fair, groups take turns within a priority. group_key (1 to 255 bytes): the group of the job, for group_concurrency, group_rate_limit, fifo and fair of the queue. max_attempts NULL: the value of the queue. A job that no claim has handed out when expires_in is over is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has the key, until that job has ended (unique_until finished) or was handed out (claimed), and for at least unique_for. If a job has the key, its id is returned, and on_conflict says what happens to that job: keep (nothing), replace (it gets the attributes of the new job), preserve_run_at (as replace, but it keeps its run_at), append (the payload, an array, is appended), error. If that job waits, it is not handed out before this transaction has ended; if it is in work, it is not changed. batch: the job becomes a member of that batch of pgq_create_batch. after (at most 1000 job ids): the job is blocked until these jobs, its parents, have ended; delay counts from then. on_parent_failure: what happens when a parent has ended in another way than by an acknowledgement: cancel (the job is cancelled), run (it runs all the same), hold (it stays blocked while the parent is a dead letter). The call waits for transactions that are ending or changing a parent. Errors: 42704 no such queue, batch or parent, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, or its job is no member of the batch, or a job with parents meets the job of its key, 54000 too many parents, 40001 a job has the key that the snapshot does not see, 53400 pgq_ext.max_leases, 55000 the batch is closed or finished.';
 
 CREATE FUNCTION pgq_enqueue_many(queue text, jobs jsonb) RETURNS SETOF bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'pgq_enqueue_many';
 REVOKE ALL ON FUNCTION pgq_enqueue_many FROM PUBLIC;
 COMMENT ON FUNCTION pgq_enqueue_many IS
-'Add the jobs of a JSON array and return their ids in the order of the array: all jobs or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, group_key, unique_key, unique_until, unique_for, on_conflict, headers, max_attempts, expires_in, batch. Calls with several unique keys do not deadlock, whatever the order of the elements. Errors: as pgq_enqueue, naming the element; PQ002 if the queue has no room for all jobs.';
+'Add the jobs of a JSON array and return their ids in the order of the array: all jobs or none. Each element is an object; its keys are the parameters of pgq_enqueue: payload (required), priority, delay, run_at, group_key, unique_key, unique_until, unique_for, on_conflict, headers, max_attempts, expires_in, batch, after, on_parent_failure; after may also have names of other elements, which these have as their key ref. Ids are given so that parents have smaller ones than their children. Calls with several unique keys do not deadlock, whatever the order of the elements. Errors: as pgq_enqueue, naming the element; PQ002 if the queue has no room for all jobs.';
 
 -- ---- workers ----
 
@@ -176,13 +177,13 @@ CREATE FUNCTION pgq_cancel(job_id bigint) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel';
 REVOKE ALL ON FUNCTION pgq_cancel FROM PUBLIC;
 COMMENT ON FUNCTION pgq_cancel IS
-'End a job in any state. Returns the state that the job had: ready, scheduled, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
+'End a job in any state. Returns the state that the job had: ready, scheduled, blocked, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
 
 CREATE FUNCTION pgq_retry(job_id bigint, delay interval = '0') RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_retry';
 REVOKE ALL ON FUNCTION pgq_retry FROM PUBLIC;
 COMMENT ON FUNCTION pgq_retry IS
-'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. False: the job is leased, it has expired, or there is no such job. To bring back some dead letters: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
+'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. False: the job is leased, it has expired, it is blocked, or there is no such job. To bring back some dead letters: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
 
 CREATE FUNCTION pgq_redrive(queue text, max_jobs bigint = null) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_redrive';
@@ -196,7 +197,7 @@ CREATE FUNCTION pgq_update(
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_update';
 REVOKE ALL ON FUNCTION pgq_update FROM PUBLIC;
 COMMENT ON FUNCTION pgq_update IS
-'Change a waiting job; NULL leaves an attribute unchanged. False: the job is leased, it has expired, or there is no such job. Waits for a transaction that is changing the job. No claim hands the job out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
+'Change a waiting job; NULL leaves an attribute unchanged. False: the job is leased, it has expired, or there is no such job. Waits for a transaction that is changing the job. No claim hands the job out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, 55000 the job is blocked, so its run_at cannot be changed, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';
 
 CREATE TYPE pgq_ext.job_result AS (
     job_id bigint,
@@ -205,7 +206,7 @@ CREATE TYPE pgq_ext.job_result AS (
     error  text
 );
 COMMENT ON TYPE pgq_ext.job_result IS
-'The state and the result of a job. state: ready, scheduled, leased; acked, cancelled, expired, dead. Later versions may add attributes at the end.';
+'The state and the result of a job. state: ready, scheduled, blocked, leased; acked, cancelled, expired, dead. Later versions may add attributes at the end.';
 
 CREATE FUNCTION pgq_result(job_id bigint, wait interval = '0') RETURNS SETOF pgq_ext.job_result
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_result';

@@ -19,21 +19,27 @@ BEGIN
             RAISE 'table "%" has, or a partition of it has, a dropped column', ring
                 USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Dump the database, and restore it.';
         END IF;
-        EXECUTE format('ALTER TABLE %s ADD COLUMN batch_id bigint', ring);
+        EXECUTE format('ALTER TABLE %s ADD COLUMN batch_id bigint, %s ADD COLUMN parents smallint', ring,
+            CASE WHEN ring = 'pgq_ext.job'::regclass THEN 'ADD COLUMN blocked bigint,' ELSE '' END);
         CONTINUE WHEN ring = 'pgq_ext.finished_job'::regclass;
         FOR segment IN SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = ring ORDER BY i.inhrelid
         LOOP
             EXECUTE format('CREATE INDEX %I ON %s (batch_id, job_id) WHERE batch_id IS NOT NULL',
                 (SELECT relname FROM pg_class WHERE oid = segment) || '_by_batch', segment);
+            CONTINUE WHEN ring <> 'pgq_ext.job'::regclass;
+            EXECUTE format('CREATE INDEX %I ON %s (job_id) WHERE blocked IS NOT NULL',
+                (SELECT relname FROM pg_class WHERE oid = segment) || '_blocked', segment);
         END LOOP;
         added := true;
     END LOOP;
     COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: of none. Set when the job is enqueued, and never changed.';
+    COMMENT ON COLUMN pgq_ext.job.blocked IS 'The job waits until its parents have ended, and then for this number of microseconds; NULL: the job is not blocked.';
+    COMMENT ON COLUMN pgq_ext.job.parents IS 'Number of parents of the job; NULL: none. Set when the job is enqueued, and never changed.';
     RETURN added;
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.add_batch_columns() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.add_batch_columns() IS
-'Prepare a database for batches that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs in ACCESS EXCLUSIVE mode: so it waits for all open and prepared transactions that have used these tables, and later calls wait for it. Reads every job once. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 a table has a dropped column.';
+'Prepare a database for batches and dependencies that was updated from version 0.1: add the columns and indexes that a new database has. Locks the tables of jobs in ACCESS EXCLUSIVE mode: so it waits for all open and prepared transactions that have used these tables, and later calls wait for it. Reads every job once. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 a table has a dropped column.';
 
 CREATE SEQUENCE pgq_ext.batch_id_seq AS bigint MAXVALUE 137438953471;
 

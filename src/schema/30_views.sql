@@ -132,6 +132,21 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
        l.state AS lease_state, l.attempt, l.worker, l.pid, l.lease_expires_at,
        j.expires_at <= pg_catalog.clock_timestamp() AS has_expired,
        j.run_at > pg_catalog.clock_timestamp() AND (j.run_at > j.enqueued_at OR j.attempts > 0) AS is_scheduled,
+       -- The run_at of blocked jobs. (A database that was updated from version 0.1 may lack the column blocked.)
+       j.run_at = '9999-12-01 00:00:00+00' AS is_blocked,
+       CASE WHEN j.run_at = '9999-12-01 00:00:00+00' THEN (
+           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN 'the scheduler: its parents have ended'
+                       ELSE pg_catalog.concat('the end of job ', pg_catalog.min(w.parent_id), ' (', (pg_catalog.array_agg(w.state ORDER BY w.parent_id))[1], ')',
+                                              CASE WHEN pg_catalog.count(*) > 1 THEN pg_catalog.concat(' and of ', pg_catalog.count(*) - 1, ' others') END) END
+           FROM (SELECT d.parent_id,
+                        CASE WHEN p.job_id IS NULL THEN 'dead'
+                             WHEN p.job_id IN (SELECT e.job_id FROM pgq_ext.lease_entries() e WHERE e.state IN ('claimed', 'claiming')) THEN 'in work'
+                             WHEN p.run_at = '9999-12-01 00:00:00+00' THEN 'blocked'
+                             ELSE 'waiting' END AS state
+                 FROM pgq_ext.job_dependency d
+                 LEFT JOIN pgq_ext.job p ON p.job_id = d.parent_id
+                 LEFT JOIN pgq_ext.dead_job x ON x.job_id = d.parent_id AND p.job_id IS NULL
+                 WHERE d.child_id = j.job_id AND (p.job_id IS NOT NULL OR x.job_id IS NOT NULL)) w) END AS awaits,
        q.paused AS is_paused,
        q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,
        q.group_concurrency > 0 AND g.running >= q.group_concurrency AS is_group_full,
@@ -162,6 +177,7 @@ COMMENT ON VIEW pgq_ext.job_state IS
 CREATE VIEW pgq_ext.job_status WITH (security_barrier) AS
 SELECT s.job_id, s.queue,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN 'leased'
+            WHEN s.is_blocked THEN 'blocked'
             WHEN s.is_scheduled THEN 'scheduled'
             ELSE 'ready' END AS state,
        CASE WHEN s.lease_state IN ('claimed', 'claiming') THEN NULL
@@ -172,6 +188,7 @@ SELECT s.job_id, s.queue,
             WHEN s.lease_state = 'moving' THEN 'its row is being moved to another segment'
             WHEN s.lease_state = 'changing' THEN 'a transaction that is changing or ending it'
             WHEN s.lease_state = 'parked' THEN 'another transaction has locked or changed its row'
+            WHEN s.is_blocked THEN s.awaits
             WHEN s.is_paused THEN 'the queue is paused'
             WHEN s.is_scheduled AND s.attempts > 0 THEN 'backoff until run_at'
             WHEN s.is_scheduled THEN 'run_at'
@@ -194,7 +211,7 @@ SELECT s.job_id, s.queue,
 FROM pgq_ext.job_state s
 WHERE pgq_ext.may_see(s.queue_id);
 COMMENT ON VIEW pgq_ext.job_status IS
-'Every live job, its state (ready, scheduled, leased) and the reason why it waits, in words.';
+'Every live job, its state (ready, scheduled, blocked, leased) and the reason why it waits, in words.';
 
 CREATE VIEW pgq_ext.dead_letter WITH (security_barrier) AS
 SELECT q.queue, d.job_id, d.died_at, d.reason, d.attempts, COALESCE(d.max_attempts, q.max_attempts) AS max_attempts, d.group_key,
@@ -280,4 +297,4 @@ SELECT d.duty, q.queue, d.last_run_at, d.next_run_at, d.failures, d.failing_sinc
 FROM pgq_ext.duty_entries() d
 LEFT JOIN pgq_ext.queue q USING (queue_id);
 COMMENT ON VIEW pgq_ext.duty IS
-'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers, checkpoints, batches). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';
+'Duties of the scheduler of this database, for each queue (lost leases: counts their attempts; window, timer: read ahead; counts: counts the jobs if the number is not known; handler: starts workers for the handler of the queue) and for the database (presence, notify, queues, token mark, rotation, retention, expiry, reconcile, locks, schedules, handlers, checkpoints, batches, children). next_run_at: NULL if the duty runs as soon as there is work. failing_since: time of the first of the present failures; failures: number of errors since then. The other duties go on, and a failing duty is tried again after 1 s, 2 s ... 1 min.';

@@ -60,8 +60,9 @@ LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 5 SET search_path = pg_catalog, pg_temp
                 WHEN j.lease_state = 'changing' THEN concat(COALESCE(j.locker, j.holder, 'a transaction'), ' is changing or ending it, and is open')
                 WHEN j.locker IS NOT NULL OR j.lease_state = 'parked'
                 THEN concat(COALESCE(j.locker, 'a transaction'), ' has locked, changed or ended its row, and is open') END),
+            (65, 'blocked', CASE WHEN j.waits AND j.is_blocked THEN concat('waits for ', j.awaits) END),
             (70, 'paused', CASE WHEN j.waits AND j.is_paused THEN concat('the queue is paused since ', j.paused_at) END),
-            (80, 'not due', CASE WHEN j.waits AND j.is_scheduled THEN concat(CASE WHEN j.attempts > 0 THEN 'backoff' ELSE 'run_at' END, ', until ', j.run_at) END),
+            (80, 'not due', CASE WHEN j.waits AND j.is_scheduled AND NOT j.is_blocked THEN concat(CASE WHEN j.attempts > 0 THEN 'backoff' ELSE 'run_at' END, ', until ', j.run_at) END),
             (90, 'group full', CASE WHEN j.waits AND j.is_group_full THEN concat('group_concurrency; ', pgq_ext.jobs_in_work(j.queue_id, j.group_id)) END),
             (100, 'fifo', CASE WHEN j.waits AND j.is_behind_in_group THEN concat('job ', (
                 SELECT min(f.job_id) FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id), ' of its group goes first') END),

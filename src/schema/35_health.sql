@@ -316,6 +316,24 @@ BEGIN
     WHERE b.last_error IS NOT NULL ORDER BY b.batch_id LIMIT 100;
 END $$;
 
+CREATE FUNCTION pgq_ext.check_children() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    -- Each dead letter and each child takes a look at the index of each segment. So look at a few dependencies only.
+    WITH held AS MATERIALIZED (
+        SELECT d.parent_id, d.child_id, d.on_failure FROM pgq_ext.job_dependency d ORDER BY d.parent_id LIMIT 10000),
+         parent AS MATERIALIZED (
+        SELECT p.parent_id, (SELECT x.died_at FROM pgq_ext.dead_job x WHERE x.job_id = p.parent_id LIMIT 1) AS died_at
+        FROM (SELECT DISTINCT h.parent_id FROM held h WHERE h.on_failure = 3) p)
+    SELECT 'warn', format('job %s is a dead letter for %s, and jobs wait for it: %s', w.parent_id, pgq_ext.ago(w.died_at), w.n)
+    FROM (SELECT p.parent_id, p.died_at,
+                 -- The run_at of blocked jobs. OFFSET keeps the planner from reading all jobs.
+                 (SELECT count(*) FROM held h WHERE h.parent_id = p.parent_id AND h.on_failure = 3
+                  AND EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id = h.child_id AND j.run_at = '9999-12-01 00:00:00+00' OFFSET 0)) AS n
+          FROM parent p WHERE p.died_at < clock_timestamp() - interval '1 hour' ORDER BY p.parent_id LIMIT 100) w
+    WHERE w.n > 0 ORDER BY w.parent_id;
+END $$;
+
 CREATE FUNCTION pgq_ext.check_handlers() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
@@ -415,6 +433,7 @@ BEGIN
         ('schedules', 'all run in time', 'SELECT schedule, last_error FROM pgq_ext.schedule says why.'),
         ('batches', 'no batch is stuck', 'If a batch is open and has no live members, add members, or run SELECT pgq_close_batch(...). If a closed batch does not finish, see the checks scheduler and duties. The scheduler looks at batches of a dump when the restore has ended.'),
         ('callbacks', 'all callbacks could be enqueued', 'SELECT batch, last_error, next_try_at FROM pgq_ext.batch WHERE last_error IS NOT NULL says why. Create the queue, make room in it, or grant the maker the right to enqueue: the scheduler tries again.'),
+        ('children', 'none waits for a dead letter', 'Redrive the dead letter: SELECT pgq_retry(...). Or delete it, which cancels the jobs: SELECT pgq_cancel(...).'),
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
         ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)

@@ -47,7 +47,7 @@ end_attempt_and_row(SegmentSet &segments, Records &records, const EndingLease &e
 {
 	const Finish finish = {&records, ending.run.worker, result};
 	if (end_row(segments, ending.ref, ending.place, ending.job_id, why, nullptr, true,
-				keeps_finished(ending.options) ? &finish : nullptr) != WriteResult::kDone)
+				keeps_finished(ending.options) ? &finish : nullptr, result) != WriteResult::kDone)
 	{
 		set_end(ending.lease, LeaseEnd::kUncounted);
 		return false;

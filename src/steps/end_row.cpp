@@ -3,12 +3,14 @@
 #include "catalog/own_object.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_lock.h"
+#include "engine/child_watch.h"
 #include "engine/hold.h"
 #include "rows/dead_job.h"
 #include "rows/deleted_member.h"
 #include "rows/finished_job.h"
 #include "steps/depth.h"
 #include "steps/member_end.h"
+#include "steps/parent_end.h"
 #include "txn/effects.h"
 
 namespace pgq {
@@ -114,21 +116,46 @@ leave_batch(SegmentSet &segments, int64 batch_id, int64 job_id, RowEnd why)
 	note_member_ended(batch_id, job_id, note_of(why));
 }
 
+/*
+ * Do what the end of the row means for the children of the job. Most databases have none. Release the
+ * pin as for a note.
+ */
+static void
+leave_children(SegmentSet &segments, int64 job_id, int32 queue_id, RowEnd why, const Datum *result)
+{
+	const Database *db = look_at_tables().database;
+	if (db != nullptr && !may_have_children(db))
+		return;
+	segments.unpin();
+	switch (why)
+	{
+		case RowEnd::kAcked:
+			return note_parent_ended(job_id, queue_id, JobOutcome::kAcked, result);
+		case RowEnd::kDead:
+			return note_parent_died(job_id);
+		case RowEnd::kCancelled:
+			return note_parent_ended(job_id, queue_id, JobOutcome::kCancelled);
+		case RowEnd::kExpired:
+			return note_parent_ended(job_id, queue_id, JobOutcome::kExpired);
+	}
+}
+
 WriteResult
 end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id, RowEnd why,
-		const Death *death, bool wait, const Finish *finish)
+		const Death *death, bool wait, const Finish *finish, const Datum *result)
 {
 	SchedulingColumns was;
-	WriteResult result =
+	WriteResult written =
 		end_in_its_way(segments, ref, place, job_id, why, death, wait, finish, &was);
-	if (result != WriteResult::kDone)
-		return result;
+	if (written != WriteResult::kDone)
+		return written;
 	leave_queue(ref, was);
-	if (why == RowEnd::kAcked)
+	if (was.batch_id != 0 && why == RowEnd::kAcked)
 		note_member_in_hand(was.batch_id);
 	if (was.batch_id != 0)
 		leave_batch(segments, was.batch_id, job_id, why);
-	return result;
+	leave_children(segments, job_id, was.queue_id, why, result);
+	return written;
 }
 
 /*

@@ -52,12 +52,13 @@ bool queue_keeps_finished(const QueueRef &ref);
 /*
  * End the row at `place`, or at the place to which the row was moved. ref: the queue of the lease.
  * death: set if `why` is kDead, otherwise NULL. finish: set if `why` is not kDead and
- * keeps_finished() is true, otherwise NULL. wait: whether to wait for other transactions that have
+ * keeps_finished() is true, otherwise NULL. result: of an ack, for the children of the job; jsonb or NULL. wait: whether to wait for other transactions that have
  * locked the row. Without wait, raises 55P03 if another transaction has locked a dead letter of
  * that id.
  */
 WriteResult end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
-					RowEnd why, const Death *death, bool wait, const Finish *finish = nullptr);
+					RowEnd why, const Death *death, bool wait, const Finish *finish = nullptr,
+					const Datum *result = nullptr);
 
 /*
  * Check that pgq_ext.is_leased() is still the extension's own function: SQL statements of the

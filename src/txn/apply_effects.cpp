@@ -339,6 +339,8 @@ at_transaction_end(XactEvent event, void *)
 			note_deletions(MyDatabaseId);
 		if (ending.unfiled)
 			invalidate_all(MyDatabaseId);
+		if (ending.all_children || ending.told.size > 0)
+			settle_told(ending);
 		if (ending.definitions)
 			tell_of_definitions(MyDatabaseId);
 		settle_descriptions(ending.queues);

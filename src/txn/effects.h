@@ -190,6 +190,12 @@ void end_rowless(Lease *lease, int64 monotonic, QueueHold &hold);
  */
 int own_ends(const QueueRef &ref, int most, Lender *lenders);
 
+/*
+ * Return how this transaction has ended the job; kUnknown if it has not, or has done so by a
+ * statement that ends the rows of many jobs.
+ */
+JobEnd own_end_of(int64 job_id);
+
 /* Return whether SQL statements of this transaction have deleted the row of the leased job. */
 bool deletes_row_of(const Lease *lease, uint64 serial);
 
@@ -348,5 +354,17 @@ void tell_batch_at_commit(int64 batch_id, BatchNews news, int64 job_id);
 void tell_batch_at_abort(int64 batch_id);
 /* When this transaction commits, tell of all batches of the database. */
 void tell_all_batches_at_commit();
+
+/* ---- dependencies ---- */
+
+/*
+ * When this transaction commits, tell the scheduler of a blocked child that it has enqueued, or of a
+ * parent with children whose state it has changed. A PREPARE TRANSACTION keeps only that there was
+ * news of some child.
+ */
+void tell_child_at_commit(int64 child_id);
+void tell_parent_at_commit(int64 parent_id);
+/* When this transaction commits, tell of all blocked children of the database. */
+void tell_all_children_at_commit();
 
 } // namespace pgq

@@ -29,6 +29,21 @@ end_of(LeaseEnd how, bool dead)
 	}
 }
 
+JobEnd
+own_end_of(int64 job_id)
+{
+	for (const EarlyEffect &effect : pending.effects.early)
+		if (effect.job_id == job_id && effect.end != JobEnd::kUnknown)
+			return effect.end;
+	const List<LeaseEffect> &leases = pending.effects.leases;
+	for (const LeaseEffect *effect = leases.end(); effect-- > leases.begin();)
+		if ((effect->ends() || effect->kind == LeaseEffect::kTell) && still_ours(*effect) &&
+			effect->lease->key.job_id == job_id)
+			if (JobEnd end = end_of(effect->how, effect->dead); end != JobEnd::kUnknown)
+				return end;
+	return JobEnd::kUnknown;
+}
+
 void
 count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold)
 {

@@ -164,6 +164,17 @@ struct BatchEffect
 	BatchTold told;
 };
 
+/*
+ * A job of which the scheduler is told at commit: a child that was enqueued, or a parent that has
+ * ended. Told of needlessly, the scheduler finds nothing to do. So an effect of a subtransaction that
+ * is rolled back may stay.
+ */
+struct ToldEffect
+{
+	int64 job_id;
+	bool is_parent;
+};
+
 /* This transaction has a lease of a member of the batch in hand; see note_member_in_hand(). */
 struct MemberInHand
 {
@@ -224,6 +235,8 @@ struct Effects
 	List<LockEffect> locks;
 	List<RateEffect> rates;
 	List<BatchEffect> batches;
+	List<ToldEffect> told; /* at most kJobsTold; more set all_children */
+	bool all_children;
 	List<MemberInHand> members_in_hand; /* nothing has to be done for these at the end */
 	bool announce;
 	bool announce_queue;
@@ -238,8 +251,9 @@ struct Effects
 	{
 		return leases.size == 0 && jobs.size == 0 && counts.size == 0 && duplicates.size == 0 &&
 			   early.size == 0 && queues.size == 0 && locks.size == 0 && rates.size == 0 &&
-			   batches.size == 0 && !all_batches && !all_undone_batches && !announce &&
-			   !announce_queue && !unfiled && !deleted && !uncounted && !definitions;
+			   batches.size == 0 && !all_batches && !all_undone_batches && told.size == 0 &&
+			   !all_children && !announce && !announce_queue && !unfiled && !deleted &&
+			   !uncounted && !definitions;
 	}
 };
 
@@ -352,6 +366,9 @@ void note_end(const Lease *lease, LeaseEnd how, int64 monotonic);
 void settle_duplicates(const List<DuplicateEffect> &duplicates);
 void undo_duplicates(SubTransactionId mine);
 
+/* ---- child.cpp. Nothing here can fail ---- */
+
+void settle_told(const Effects &ending);
 /* ---- member_in_hand.cpp. Cannot fail ---- */
 
 void undo_members_in_hand(SubTransactionId mine);

@@ -247,6 +247,7 @@ hand_over_to_entry()
 	entry->uncounted = effects.uncounted;
 	entry->definitions = effects.definitions;
 	entry->batches = effects.batches.size > 0 || effects.all_batches || effects.all_undone_batches;
+	entry->children = effects.all_children || effects.told.size > 0;
 	for (const LeaseEffect &effect : effects.leases)
 	{
 		touch(entry, effect.ref, 0);

@@ -1,4 +1,5 @@
 /* The end of prepared transactions: any process that finds such an end applies or undoes the effects (prepared.cpp). */
+#include "engine/child_watch.h"
 #include "engine/hold.h"
 #include "engine/invalidate.h"
 #include "txn/effects.h"
@@ -182,6 +183,8 @@ settle_transaction(PreparedEntry *entry, bool commit)
 	/* A rollback may be the last event of a batch, too: the undone enqueue of a member. */
 	if (entry->batches || entry->all_queues)
 		tell_all_batches(entry->database);
+	if ((entry->children || entry->all_queues) && commit)
+		tell_all_children(entry->database);
 	pg_atomic_fetch_sub_u32(&shared->watched, 1);
 	free_entry(entry);
 	/*

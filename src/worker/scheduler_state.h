@@ -12,6 +12,8 @@
 
 #include "batches/look.h"
 #include "catalog/queue_row.h"
+#include "dependencies/judge.h"
+#include "engine/child_watch.h"
 #include "engine/exit_status.h"
 #include "jobs/expiry.h"
 #include "load/reconcile.h"
@@ -58,6 +60,8 @@ int64 handlers_wanted_at(const SchedulerState &scheduler);
 int64 clear_checkpoints(SchedulerState &scheduler);
 int64 settle_batches(SchedulerState &scheduler);
 int64 batches_wanted_at(const SchedulerState &scheduler);
+int64 settle_children(SchedulerState &scheduler);
+int64 children_wanted_at(const SchedulerState &scheduler);
 
 inline constexpr Duty duties[] = {
 	{"presence", look_around, nullptr, true},
@@ -73,6 +77,7 @@ inline constexpr Duty duties[] = {
 	{"handlers", watch_handlers, handlers_wanted_at, false},
 	{"checkpoints", clear_checkpoints, nullptr, false},
 	{"batches", settle_batches, batches_wanted_at, false},
+	{"children", settle_children, children_wanted_at, false},
 };
 inline constexpr int kDuties = lengthof(duties);
 inline constexpr int kHandlersDuty = 10;
@@ -155,6 +160,39 @@ struct BatchesState
 	TimestampTz due_to =
 		DT_NOBEGIN;	  /* the due_at up to which this pass over due batches has come */
 	int64 not_before; /* monotonic: earliest next step */
+};
+
+struct ChildrenState
+{
+	enum Phase : uint8
+	{
+		kDependencies,
+		kOutcomes,
+		kFlag,
+	};
+	bool begun;	 /* this process has told itself of all children */
+	bool failed; /* a step has begun and not ended */
+	/* What was told, and how far it is judged. */
+	ToldTaken taken;
+	int next_child;
+	int next_parent;
+	int64 parent_to; /* children of that parent up to this one were judged */
+	/* A sweep judges all blocked children, in the order of their ids. */
+	bool sweeping;
+	int64 swept_to;
+	/* Children that another session had in hand, to be judged again at that time (monotonic). */
+	int64 later[kChildrenAtOnce];
+	int later_n;
+	bool later_all; /* there were more such children */
+	int64 later_at;
+	int64 later_delay;
+	bool later_again;			  /* the children of this step were put off before */
+	int64 unknown_at = INT64_MAX; /* monotonic: judge all again, since rows were missing */
+	int64 not_before;			  /* monotonic: earliest next step that judges */
+	int64 delay;				  /* since the last try */
+	Phase phase;				  /* of the collection of garbage */
+	int64 collected_to;			  /* position of the pass over the table */
+	int64 collect_at;			  /* monotonic */
 };
 
 struct SchedulerState
@@ -256,6 +294,7 @@ struct SchedulerState
 	BatchesState batches;
 	/* The retention of batches goes on with batches that finished later than this. */
 	TimestampTz batches_kept_from = DT_NOBEGIN;
+	ChildrenState children;
 };
 
 /* End this scheduler. why: the reason to report to the launcher. */

@@ -45,7 +45,7 @@ admin('GRANT ALL ON SCHEMA pgq_ext TO mallory; GRANT ALL ON ALL TABLES IN SCHEMA
 
 # ---- what is planted ----
 
-my @tables = qw(queue queue_handler job_checkpoint job_batch batch_note job dead_job attempt finished_job);
+my @tables = qw(queue queue_handler job_checkpoint job_batch batch_note job_dependency job_outcome job dead_job attempt finished_job);
 my @segments = ((map { "job_$_" } 0 .. 7), (map { "dead_job_$_" } 8 .. 11), (map { "attempt_$_" } 12 .. 15), map { "finished_job_$_" } 16 .. 19);
 
 my @referred = grep { /job_\d+$/ && !/finished/ } @segments; # by an id that is there once

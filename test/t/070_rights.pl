@@ -14,7 +14,7 @@ sub as { my ($role, $sql, $db) = @_; return sql("SET ROLE $role; $sql", $db) }
 sub denied { my ($role, $sql, $what, $db) = @_; return is((sqlstate($node, "SET ROLE $role; $sql", $db))[0], '42501', $what) }
 
 my $functions = 'pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_claim_any, pgq_ack, pgq_ack_many, pgq_ack_claim, pgq_ack_next, pgq_fail, pgq_extend, pgq_release,
-	pgq_assert_lease, pgq_progress, pgq_checkpoint, pgq_cancel, pgq_retry, pgq_update, pgq_result, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_pause_queue, pgq_rename_queue, pgq_drop_queue,
+	pgq_assert_lease, pgq_progress, pgq_checkpoint, pgq_parents, pgq_cancel, pgq_retry, pgq_update, pgq_result, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_pause_queue, pgq_rename_queue, pgq_drop_queue,
 	pgq_set_handler, pgq_drop_handler, pgq_pause_handler, pgq_resume_handler';
 sql('CREATE ROLE maker LOGIN; CREATE ROLE worker LOGIN; CREATE ROLE chief LOGIN; CREATE ROLE mallory LOGIN');
 sql("GRANT EXECUTE ON FUNCTION $functions TO maker, worker, chief, mallory");

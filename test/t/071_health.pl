@@ -11,7 +11,7 @@ use Test::More;
 
 my @checks = ('library', 'tables', 'subscription', 'workers', 'scheduler', 'duties', 'lost leases', 'repairs', 'capacity', 'rotation',
 	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'rates', 'retention', 'schedules',
-	'batches', 'callbacks', 'handlers', 'handler calls', 'handler workers');
+	'batches', 'callbacks', 'children', 'handlers', 'handler calls', 'handler workers');
 
 my $node = clock_node('health', conf => "pgq_ext.segment_size = '64kB'\nautovacuum = off\npgq_ext.max_locks = 50\nwal_level = logical\npgq_ext.max_handler_workers = 1\n",
 	init => { allows_streaming => 1 });
@@ -159,6 +159,23 @@ subtest 'batches' => sub
 	is_well('callbacks');
 	$set->(q{pending = false});
 	sql("DELETE FROM pgq_ext.job_batch WHERE batch_id = $batch");
+};
+
+# ---- children ----
+
+subtest 'children' => sub
+{
+	is_well('children');
+	create_queue($node, 'family', q{max_attempts => 1});
+	my $parent = sql(q{SELECT pgq_enqueue('family', '1')});
+	my $child = sql("SELECT pgq_enqueue('family', '2', after => '{$parent}', on_parent_failure => 'hold')");
+	sql(q{SELECT pgq_fail(job_id, lease) FROM pgq_claim('family', wait => '60 s')});
+	is_well('children');
+	sql("UPDATE pgq_ext.dead_job SET died_at = died_at - interval '61 min' WHERE job_id = $parent");
+	is_health('children', 'warn', qr/^job $parent is a dead letter for 01:01:\d\d, and jobs wait for it: 1$/, 'a dead letter for which a job waits');
+	sql("SELECT pgq_cancel($child)");
+	is_well('children');
+	sql(q{SELECT pgq_drop_queue('family', force => true)});
 };
 
 # ---- handlers ----

@@ -1,0 +1,30 @@
+-- ---- parents: see src/dependencies/README.md ----
+
+CREATE FUNCTION pgq_ext.dependency_came() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dependency_came';
+REVOKE ALL ON FUNCTION pgq_ext.dependency_came() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.dependency_came() IS
+'Internal: lets jobs look for their children when they end, after SQL has inserted a dependency.';
+
+CREATE TRIGGER dependency_came BEFORE INSERT ON pgq_ext.job_dependency
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
+ALTER TABLE pgq_ext.job_dependency ENABLE ALWAYS TRIGGER dependency_came;
+
+CREATE TRIGGER outcome_came BEFORE INSERT ON pgq_ext.job_outcome
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
+ALTER TABLE pgq_ext.job_outcome ENABLE ALWAYS TRIGGER outcome_came;
+
+CREATE TYPE pgq_ext.parent AS (
+    job_id bigint,
+    ref    text,
+    state  text,
+    result jsonb,
+    error  text
+);
+COMMENT ON TYPE pgq_ext.parent IS 'A row of pgq_parents.';
+
+CREATE FUNCTION pgq_parents(job_id bigint, lease bigint) RETURNS SETOF pgq_ext.parent
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 3 AS 'MODULE_PATHNAME', 'pgq_parents';
+REVOKE ALL ON FUNCTION pgq_parents FROM PUBLIC;
+COMMENT ON FUNCTION pgq_parents IS
+'Return the parents of a job that a worker has: the jobs after which it was enqueued. job_id: the id of the parent. ref: the name of the parent in the call that has enqueued both. state: acked, cancelled, expired, purged, dropped, deleted; dead: it is a dead letter, or was one that was deleted; waiting or leased: the dead letter was redriven; unknown: it was deleted while triggers were disabled. result: as passed to pgq_ack. error: the last error of a dead letter. The lease is asserted as by pgq_assert_lease. Error: PQ001 the lease is stale.';

@@ -1,0 +1,301 @@
+/*
+ * Duty: judge blocked children (dependencies/judge.h) that memory was told of, and delete dependencies
+ * and outcomes that no job needs any more (dependencies/garbage.h). A step is one transaction of at most
+ * 64 children: a parent with many children, and a chain of cancels, take many steps.
+ */
+#include "core/ring_policy.h"
+#include "dependencies/garbage.h"
+#include "dependencies/judge.h"
+#include "pg/stop_point.h"
+#include "rows/dependency_row.h"
+#include "worker/scheduler_state.h"
+#include "worker/worker.h"
+
+#include <algorithm>
+
+namespace pgq {
+
+/* ---- which children ---- */
+
+/* All blocked children are judged from here on, so what was told before is forgotten. */
+static void
+begin_child_sweep(ChildrenState &state)
+{
+	state.taken = {};
+	state.next_child = state.next_parent = 0;
+	state.sweeping = true;
+	state.swept_to = 0;
+}
+
+/*
+ * Judge the child again after 100 ms, 200 ms ... 1.6 s, as long as such children are left. Without room to
+ * remember it, judge all children.
+ */
+static void
+judge_later(ChildrenState &state, int64 child_id)
+{
+	static constexpr int64 kFirst = USECS_PER_SEC / 10;
+	if (state.later_n == 0)
+	{
+		state.later_delay = state.later_again ? Min(2 * state.later_delay, 16 * kFirst) : kFirst;
+		state.later_at = monotonic_now() + state.later_delay;
+	}
+	if (state.later_n < kChildrenAtOnce)
+		state.later[state.later_n++] = child_id;
+	else
+		state.later_all = true;
+}
+
+static bool
+is_later_due(const ChildrenState &state)
+{
+	return state.later_n > 0 && state.later_at <= monotonic_now();
+}
+
+static int
+take_later(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
+{
+	int n = state.later_n;
+	std::copy(state.later, state.later + n, ids);
+	state.later_n = 0;
+	if (state.later_all)
+		begin_child_sweep(state);
+	state.later_all = false;
+	return n;
+}
+
+static int
+take_children_of_parent(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
+{
+	int n = children_of(state.taken.parent[state.next_parent], state.parent_to, ids);
+	state.parent_to = n > 0 ? ids[n - 1] : 0;
+	if (n < kChildrenAtOnce)
+	{
+		state.next_parent++;
+		state.parent_to = 0;
+	}
+	return n;
+}
+
+static int
+take_swept(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
+{
+	int n = blocked_after(state.swept_to, ids);
+	state.swept_to = n > 0 ? ids[n - 1] : 0;
+	state.sweeping = n == kChildrenAtOnce;
+	return n;
+}
+
+static bool
+has_children_to_judge(const SchedulerState &scheduler)
+{
+	const ChildrenState &state = scheduler.children;
+	return !state.begun || state.failed || state.sweeping ||
+		   state.next_child < state.taken.children || state.next_parent < state.taken.parents ||
+		   is_later_due(state) || has_told_children(scheduler.database);
+}
+
+/*
+ * Return the next children to judge. Children that are told of while others are judged wait until these
+ * are done.
+ */
+static int
+next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])
+{
+	ChildrenState &state = scheduler.children;
+	state.later_again = is_later_due(state);
+	if (state.later_again)
+		return take_later(state, ids);
+	if (state.next_child == state.taken.children && state.next_parent == state.taken.parents &&
+		!state.sweeping)
+	{
+		take_told_jobs(scheduler.database, &state.taken);
+		state.next_child = state.next_parent = 0;
+		state.parent_to = 0;
+		if (state.taken.all)
+			begin_child_sweep(state);
+	}
+	if (state.next_child < state.taken.children)
+	{
+		int n = Min(kChildrenAtOnce, state.taken.children - state.next_child);
+		std::copy_n(state.taken.child + state.next_child, n, ids);
+		state.next_child += n;
+		return n;
+	}
+	if (state.next_parent < state.taken.parents)
+		return take_children_of_parent(state, ids);
+	return state.sweeping ? take_swept(state, ids) : 0;
+}
+
+/* ---- the step ---- */
+
+/* Carry out the verdict. Returns false if the child has to be judged again soon. */
+static bool
+carry_out(ChildrenState &state, const Judged &judged, bool *short_of_resources)
+{
+	bool done = false;
+	switch (judged.verdict)
+	{
+		case Verdict::kWaits:
+			return true;
+		case Verdict::kUnknown:
+			state.unknown_at = monotonic_now() + USECS_PER_MINUTE;
+			return true;
+		case Verdict::kLater:
+			return false;
+		case Verdict::kReady:
+		case Verdict::kCancelled:
+			break;
+	}
+	return !*short_of_resources &&
+		   survives([&] { done = settle_child(judged); }, short_of_resources) && done;
+}
+
+static void
+judge_some(SchedulerState &scheduler)
+{
+	ChildrenState &state = scheduler.children;
+	int64 ids[kChildrenAtOnce];
+	Judged judged[kChildrenAtOnce];
+	bool short_of_resources = false;
+	int n = next_children(scheduler, ids);
+	if (n == 0)
+		return;
+	int found = judge_children(ids, n, judged);
+	stop_point("children-judged");
+	for (int i = 0; i < found; i++)
+		if (!carry_out(state, judged[i], &short_of_resources))
+			judge_later(state, judged[i].child_id);
+	if (short_of_resources)
+		rest_after_this();
+}
+
+/* A database that was updated from version 0.1 has no children before it has the columns for them. */
+static void
+forget_told(SchedulerState &scheduler)
+{
+	ChildrenState &state = scheduler.children;
+	take_told_jobs(scheduler.database, &state.taken);
+	state.taken = {};
+	state.next_child = state.next_parent = state.later_n = 0;
+	state.sweeping = false;
+}
+
+/*
+ * Judge the next children. If a step has raised an error, it is not known which children were judged:
+ * judge all.
+ */
+static bool
+judge_step(SchedulerState &scheduler)
+{
+	ChildrenState &state = scheduler.children;
+	if (!state.begun)
+		begin_watching_children(scheduler.database);
+	state.begun = true;
+	if (state.failed)
+		begin_child_sweep(state);
+	state.failed = true;
+	bool served = serving_transaction(RowExclusiveLock, [&] {
+		if (!OidIsValid(look_at_tables().job_dependency) || !look_at_tables().has_batches)
+			return forget_told(scheduler);
+		read_few_rows();
+		judge_some(scheduler);
+	});
+	state.failed = false;
+	return served;
+}
+
+/* ---- garbage ---- */
+
+/*
+ * Note that no job has a child, if that is so. The lock keeps away every transaction that inserts
+ * dependencies, also a prepared one.
+ */
+static void
+lower_flag(SchedulerState &scheduler)
+{
+	Oid table = look_at_tables().job_dependency;
+	if (OidIsValid(table) && !ConditionalLockRelationOid(table, ShareLock))
+		return;
+	if (!OidIsValid(table) || !has_dependencies())
+		expect_no_children(scheduler.database);
+}
+
+/* Returns whether there is more garbage to look for. */
+static bool
+collect_step(SchedulerState &scheduler)
+{
+	ChildrenState &state = scheduler.children;
+	auto phase = state.phase;
+	bool done = false;
+	bool served = serving_transaction(RowExclusiveLock, [&] {
+		read_few_rows();
+		if (phase == ChildrenState::kFlag)
+			lower_flag(scheduler);
+		else if (!OidIsValid(look_at_tables().job_dependency))
+			return;
+		else if (phase == ChildrenState::kDependencies)
+			done = survives([&] { (void) delete_dependencies(&state.collected_to); });
+		else
+			done = survives([&] { delete_outcomes(&state.collected_to); });
+	});
+	if (served && done && state.collected_to != 0)
+		return true;
+	state.collected_to = 0;
+	state.phase = phase == ChildrenState::kFlag ? ChildrenState::kDependencies
+												: static_cast<ChildrenState::Phase>(phase + 1);
+	return state.phase != ChildrenState::kDependencies;
+}
+
+static void
+collect_garbage(SchedulerState &scheduler)
+{
+	static constexpr int64 kRest = 10 * USECS_PER_SEC; /* between two passes */
+	ChildrenState &state = scheduler.children;
+	int64 began = monotonic_now();
+	bool idle = !may_have_children(scheduler.database) || rows_may_come(scheduler.database);
+	bool more = !idle && collect_step(scheduler);
+	int64 now = monotonic_now();
+	state.collect_at = Max(now + (more ? 0 : kRest), now + rest_after_expiry(now - began, more));
+}
+
+/* ---- the duty ---- */
+
+int64
+children_wanted_at(const SchedulerState &scheduler)
+{
+	const ChildrenState &state = scheduler.children;
+	if (has_children_to_judge(scheduler))
+		return state.not_before;
+	int64 next = Min(state.collect_at, state.unknown_at);
+	return state.later_n > 0 ? Min(next, state.later_at) : next;
+}
+
+int64
+settle_children(SchedulerState &scheduler)
+{
+	ChildrenState &state = scheduler.children;
+	int64 now = monotonic_now();
+	if (state.unknown_at <= now)
+	{
+		state.unknown_at = INT64_MAX;
+		begin_child_sweep(state);
+	}
+	if (!has_children_to_judge(scheduler))
+		collect_garbage(scheduler);
+	else if (judge_step(scheduler))
+	{
+		/* Duties that have waited for longer run first. */
+		state.delay = 0;
+		state.not_before = monotonic_now();
+	}
+	else
+	{
+		/* A lock was not free: 10 ms, 20 ms ... 1 s. */
+		state.delay = Max(kHousekeeping / 100, Min(2 * state.delay, kHousekeeping));
+		state.not_before = monotonic_now() + state.delay;
+	}
+	return 0;
+}
+
+} // namespace pgq
