@@ -1,0 +1,87 @@
+#include "core/topic_match.h"
+
+namespace pgq {
+
+static std::string_view
+word_at(std::string_view pattern, int at)
+{
+	std::string_view rest = pattern.substr(static_cast<size_t>(at));
+	return rest.substr(0, rest.find('.'));
+}
+
+std::string_view
+take_word(std::string_view *rest, bool *done)
+{
+	std::string_view word = rest->substr(0, rest->find('.'));
+	*done = word.size() == rest->size();
+	rest->remove_prefix(*done ? word.size() : word.size() + 1);
+	return word;
+}
+
+PatternFault
+check_pattern(std::string_view pattern, std::string_view *word)
+{
+	if (pattern.size() > kMaxTopicLength)
+		return PatternFault::kTooLong;
+	int hashes = 0;
+	for (bool done = pattern.empty(); !done;)
+	{
+		*word = take_word(&pattern, &done);
+		if (word->size() > 1 && word->find_first_of("*#") != std::string_view::npos)
+			return PatternFault::kWildcardInWord;
+		hashes += *word == "#";
+	}
+	return hashes > kMaxHashes ? PatternFault::kTooManyHashes : PatternFault::kNone;
+}
+
+/* A dot counts as the smallest byte. So `a.b` comes before `a!`, beside the other patterns with the word a. */
+bool
+pattern_less(std::string_view a, std::string_view b)
+{
+	auto rank = [](char c) { return c == '.' ? 0 : static_cast<unsigned char>(c); };
+	return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+										[&](char x, char y) { return rank(x) < rank(y); });
+}
+
+bool
+find_child(const std::string_view *patterns, const TopicNode &node, std::string_view word,
+		   TopicNode *child)
+{
+	const std::string_view *begin = patterns + node.begin;
+	const std::string_view *end = patterns + node.end;
+	/* Patterns that have no more words come first. */
+	begin =
+		std::partition_point(begin, end, [&](std::string_view p) { return ends_at(p, node.at); });
+	begin = std::partition_point(begin, end,
+								 [&](std::string_view p) { return word_at(p, node.at) < word; });
+	end = std::partition_point(begin, end,
+							   [&](std::string_view p) { return word_at(p, node.at) == word; });
+	*child = {static_cast<int>(begin - patterns), static_cast<int>(end - patterns),
+			  node.at + static_cast<int>(word.size()) + 1, false};
+	return begin != end;
+}
+
+static bool
+matches_one(std::string_view pattern, std::string_view text, WordsOf words)
+{
+	bool matched = false;
+	NodesOfOnePattern nodes;
+	NodesOfOnePattern next;
+	match_topic(
+		&pattern, 1, text, &nodes, &next, [&](int) { matched = true; }, words);
+	return matched;
+}
+
+bool
+topic_matches(std::string_view pattern, std::string_view topic)
+{
+	return matches_one(pattern, topic, WordsOf::kTopic);
+}
+
+bool
+pattern_contains(std::string_view outer, std::string_view inner)
+{
+	return matches_one(outer, inner, WordsOf::kPattern);
+}
+
+} // namespace pgq
