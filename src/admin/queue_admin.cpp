@@ -1,6 +1,7 @@
 #include "admin/queue_admin.h"
 
 #include "admin/privileges.h"
+#include "catalog/binding_row.h"
 #include "catalog/create_segments.h"
 #include "catalog/handler_row.h"
 #include "catalog/option_value.h"
@@ -402,6 +403,7 @@ drop_queue(const char *name, bool if_exists, bool force)
 		spi_execute("DELETE FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
 	});
 	(void) delete_handler(ref.queue_id);
+	delete_bindings_of(ref.queue_id);
 	drop_rights(ref.queue_id);
 	return true;
 }

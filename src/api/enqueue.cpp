@@ -3,6 +3,7 @@
  */
 #include "enqueue/enqueue.h"
 #include "api/args.h"
+#include "api/job_arguments.h"
 #include "api/result_rows.h"
 #include "enqueue/enqueue_job.h"
 #include "enqueue/job_graph.h"
@@ -15,39 +16,6 @@
 #include <algorithm>
 
 namespace pgq {
-
-static Datum
-parents_of_array(Datum array, const char *name)
-{
-	Datum *ids;
-	int n = elements_of(array, INT8OID, name, &ids);
-	return parents_of_argument(ids, n);
-}
-
-/*
- * Read the attributes of a job from the function's arguments; argument number `first` is the first
- * attribute.
- */
-static JobSpec
-job_of_arguments(FunctionCallInfo fcinfo, int first)
-{
-	JobSpec spec{};
-	/* SQL objects of version 0.1 do not pass the last attributes, and none pass `ref`. */
-	for (int i = 0; i < kJobAttributes && first + i < PG_NARGS(); i++)
-	{
-		const JobAttribute &attribute = job_attributes[i];
-		int argument = first + i;
-		if (attribute.required)
-			(void) required(fcinfo, argument, attribute.name);
-		if (!given(fcinfo, argument))
-			continue;
-		spec.values[i] = attribute.type == INT8ARRAYOID
-							 ? parents_of_array(PG_GETARG_DATUM(argument), attribute.name)
-							 : PG_GETARG_DATUM(argument);
-		spec.given[i] = true;
-	}
-	return spec;
-}
 
 /* ---- arrays ---- */
 
@@ -337,7 +305,7 @@ pgq_enqueue(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_enqueue()");
 	char *name = queue_name(required(fcinfo, 0, "queue"));
-	PG_RETURN_INT64(enqueue_job(name, job_of_arguments(fcinfo, 1)));
+	PG_RETURN_INT64(enqueue_job(name, job_of_arguments(fcinfo, 1, kEnqueueArguments)));
 }
 
 PGDLLEXPORT Datum

@@ -39,12 +39,13 @@ common_owner()
 	for (const Segment &segment : t.all_segments())
 		check(segment.heap);
 	/*
-	 * Version 0.1 has no table "shard". A table of that name may belong to a user, and then does
-	 * not matter.
+	 * Version 0.1 has no such tables. A table of that name may belong to a user, and then does not
+	 * matter.
 	 */
-	if (Oid shard = get_relname_relid("shard", get_namespace_oid("pgq_ext", false));
-		is_member(RelationRelationId, shard))
-		check(shard);
+	Oid schema = get_namespace_oid("pgq_ext", false);
+	for (const char *name : {"shard", "topic_binding"})
+		if (Oid table = get_relname_relid(name, schema); is_member(RelationRelationId, table))
+			check(table);
 	return t.owner;
 }
 

@@ -11,19 +11,19 @@
 
 namespace pgq {
 
-QueueRef
-queue_for_enqueue(const char *name, Permission permission)
+/*
+ * Find the queue by find(&ref), which returns false if there is no such queue, and lock it for writing.
+ * After a wait find it again: another queue may have got the name, or a right may have been revoked.
+ */
+template <typename Find>
+static bool
+lock_for_writing(QueueRef *ref, Find find)
 {
-	for (;;)
+	while (find(ref))
 	{
-		QueueRef ref = resolve_queue(tables(), name, permission);
-		/*
-		 * After a wait look the queue up again: another queue may have got the name, or a right may
-		 * have been revoked.
-		 */
-		if (!lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, false))
+		if (!lock_queue(ref->queue_id, QueueLock::kWriters, RowExclusiveLock, false))
 		{
-			(void) lock_queue(ref.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
+			(void) lock_queue(ref->queue_id, QueueLock::kWriters, RowExclusiveLock, true);
 			continue;
 		}
 		/*
@@ -32,10 +32,29 @@ queue_for_enqueue(const char *name, Permission permission)
 		 */
 		LockRelationOid(look_at_tables().current(kJobRing).heap, RowExclusiveLock);
 		refuse_if_subscribed();
-		if (is_alive(ref))
-			return ref;
+		if (is_alive(*ref))
+			return true;
 		CHECK_FOR_INTERRUPTS();
 	}
+	return false;
+}
+
+QueueRef
+queue_for_enqueue(const char *name, Permission permission)
+{
+	QueueRef ref;
+	(void) lock_for_writing(&ref, [&](QueueRef *found) {
+		*found = resolve_queue(tables(), name, permission);
+		return true;
+	});
+	return ref;
+}
+
+bool
+queue_for_publish(int32 queue_id, QueueRef *ref)
+{
+	return lock_for_writing(
+		ref, [&](QueueRef *found) { return attach_queue_by_id(tables(), queue_id, found); });
 }
 
 /*

@@ -16,6 +16,12 @@ class AddedMembers;
 QueueRef queue_for_enqueue(const char *name, Permission permission = Permission::kEnqueue);
 
 /*
+ * Like queue_for_enqueue(), by the id of the queue and without a check of rights. Returns false if
+ * there is no such queue.
+ */
+bool queue_for_publish(int32 queue_id, QueueRef *ref);
+
+/*
  * Insert the jobs, and register hints and counts for them. ids: receives one id for each job, in
  * the order of the jobs; null if the caller has set the ids of all jobs. added: receives the members
  * of batches, and the caller writes their notes; null if this call is to write them.

@@ -28,41 +28,58 @@ depend_on_parents(SegmentSet &segments, const JobSpec &spec, NewJob *job)
 }
 
 /*
- * Enqueue a job with a unique key. Lock all segments in their order (rows/segment_set.h) first: the
- * search for the owner of the key reads all of them.
+ * Enqueue a job. find(&ref) finds and locks the queue; it returns false if there is no such queue, and
+ * so does this function. Lock all segments in their order (rows/segment_set.h) before the queue if the job
+ * has a unique key or parents: the search for them reads all segments.
  */
-static int64
-enqueue_with_key(const char *queue, const JobSpec &spec, const KeyRules &rules, TimestampTz now)
+template <typename Find>
+static bool
+enqueue_found(Find find, const JobSpec &spec, QueueRef *ref, int64 *id)
 {
+	TimestampTz now = wall_now();
+	KeyRules rules = key_rules(spec, now);
+	bool reads_all = rules.key != nullptr || parents_of(spec) != nullptr;
 	SegmentSet segments(AccessShareLock);
-	(void) segments.open_all();
-	QueueRef ref = queue_for_enqueue(queue);
-	KeyedRequest request = keyed_request(ref.queue_id, spec, rules, now);
-	depend_on_parents(segments, spec, &request.job);
-	int64 id = enqueue_keyed(ref, segments, &request);
-	segments.close();
-	return id;
+	if (reads_all)
+		(void) segments.open_all();
+	bool found = find(ref);
+	if (found && rules.key != nullptr)
+	{
+		KeyedRequest request = keyed_request(ref->queue_id, spec, rules, now);
+		depend_on_parents(segments, spec, &request.job);
+		*id = enqueue_keyed(*ref, segments, &request);
+	}
+	else if (found)
+	{
+		NewJob job = job_of(ref->queue_id, spec, now);
+		enter_queue(*ref, 1);
+		depend_on_parents(segments, spec, &job);
+		enqueue_jobs(*ref, &job, 1, id);
+	}
+	if (reads_all)
+		segments.close();
+	return found;
 }
 
 int64
 enqueue_job(const char *queue, const JobSpec &spec)
 {
-	TimestampTz now = wall_now();
-	KeyRules rules = key_rules(spec, now);
-	if (rules.key != nullptr)
-		return enqueue_with_key(queue, spec, rules, now);
-	SegmentSet segments(AccessShareLock);
-	if (parents_of(spec) != nullptr)
-		(void) segments.open_all();
-	QueueRef ref = queue_for_enqueue(queue);
-	NewJob job = job_of(ref.queue_id, spec, now);
+	QueueRef ref;
 	int64 id;
-	enter_queue(ref, 1);
-	depend_on_parents(segments, spec, &job);
-	enqueue_jobs(ref, &job, 1, &id);
-	if (parents_of(spec) != nullptr)
-		segments.close();
+	(void) enqueue_found(
+		[&](QueueRef *found) {
+			*found = queue_for_enqueue(queue);
+			return true;
+		},
+		spec, &ref, &id);
 	return id;
+}
+
+bool
+publish_job(int32 queue_id, const JobSpec &spec, QueueRef *ref, int64 *job_id)
+{
+	return enqueue_found([&](QueueRef *found) { return queue_for_publish(queue_id, found); }, spec,
+						 ref, job_id);
 }
 
 } // namespace pgq

@@ -11,4 +11,10 @@ namespace pgq {
  */
 int64 enqueue_job(const char *queue, const JobSpec &spec);
 
+/*
+ * Enqueue a job of a topic into the queue with this id, without a check of rights. Returns false if there
+ * is no such queue.
+ */
+bool publish_job(int32 queue_id, const JobSpec &spec, QueueRef *ref, int64 *job_id);
+
 } // namespace pgq

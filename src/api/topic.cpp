@@ -1,0 +1,120 @@
+/*
+ * pgq_bind, pgq_unbind, pgq_publish, pgq_route; and the trigger of pgq_ext.topic_binding.
+ */
+#include "api/args.h"
+#include "api/job_arguments.h"
+#include "api/result_rows.h"
+#include "api/trigger_data.h"
+#include "engine/copies.h"
+#include "load/attach.h"
+#include "topics/bind.h"
+#include "topics/publish.h"
+#include "topics/route.h"
+
+namespace pgq {
+
+namespace {
+
+enum class PublishedColumn
+{
+	kQueue,
+	kJobId,
+	kColumns,
+};
+
+enum class RouteColumn
+{
+	kQueue,
+	kPattern,
+	kColumns,
+};
+
+} // namespace
+
+/* The number of the argument must_route of pgq_publish. */
+static constexpr int kMustRoute = 1 + kEnqueueArguments;
+
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_bind);
+PG_FUNCTION_INFO_V1(pgq_unbind);
+PG_FUNCTION_INFO_V1(pgq_publish);
+PG_FUNCTION_INFO_V1(pgq_route);
+PG_FUNCTION_INFO_V1(pgq_topic_binding_changed);
+
+PGDLLEXPORT Datum
+pgq_bind(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_bind()");
+	text *pattern = DatumGetTextPP(required(fcinfo, 0, "pattern"));
+	char *queue = queue_name(required(fcinfo, 1, "queue"));
+	bind_queue(pattern, queue,
+			   given(fcinfo, 2) ? bind_options(PG_GETARG_JSONB_P(2)) : BindOptions{});
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_unbind(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_unbind()");
+	text *pattern = DatumGetTextPP(required(fcinfo, 0, "pattern"));
+	PG_RETURN_BOOL(unbind_queue(pattern, queue_name(required(fcinfo, 1, "queue"))));
+}
+
+PGDLLEXPORT Datum
+pgq_publish(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_publish()");
+	int n;
+	ResultRows rows(fcinfo);
+	text *topic = DatumGetTextPP(required(fcinfo, 0, "topic"));
+	bool must_route = DatumGetBool(required(fcinfo, kMustRoute, "must_route"));
+	const PublishedJob *jobs =
+		publish(topic, job_of_arguments(fcinfo, 1, kEnqueueArguments), must_route, &n);
+	for (int i = 0; i < n; i++)
+	{
+		ResultRow<PublishedColumn> row;
+		row.set(PublishedColumn::kQueue, jobs[i].queue);
+		row.set(PublishedColumn::kJobId, jobs[i].job_id);
+		rows.put(row);
+	}
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_route(PG_FUNCTION_ARGS)
+{
+	require_preloaded();
+	ResultRows rows(fcinfo);
+	text *topic = DatumGetTextPP(required(fcinfo, 0, "topic"));
+	Route route = route_topic(checked_topic(topic));
+	for (int i = 0; i < route.n; i++)
+	{
+		const Binding &binding = route.bindings[i];
+		QueueRef ref;
+		char name[kQueueNameMax + 1] = "";
+		if (!attach_queue_by_id(tables(), binding.queue_id, &ref) || !copy_name(ref, name))
+			continue;
+		ResultRow<RouteColumn> row;
+		row.set(RouteColumn::kQueue, static_cast<const char *>(name));
+		if (may_see(binding.queue_id))
+			row.set_datum(RouteColumn::kPattern,
+						  PointerGetDatum(cstring_to_text_with_len(
+							  binding.pattern.data(), static_cast<int>(binding.pattern.size()))));
+		rows.put(row);
+	}
+	return (Datum) 0;
+}
+
+/* Trigger of pgq_ext.topic_binding: all sessions read the bindings again. */
+PGDLLEXPORT Datum
+pgq_topic_binding_changed(PG_FUNCTION_ARGS)
+{
+	const TriggerData *data = trigger_data(fcinfo, "topic_binding");
+	CacheInvalidateRelcache(data->tg_relation);
+	return PointerGetDatum(nullptr);
+}
+}
