@@ -1,5 +1,6 @@
 #include "admin/privileges.h"
 
+#include "admin/view_rights.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
@@ -19,24 +20,6 @@ right_of_name(const char *name)
 }
 
 /* ---- names ---- */
-
-namespace {
-
-struct Grantee
-{
-	Oid oid;		 /* InvalidOid: PUBLIC */
-	const char *sql; /* as written in a GRANT statement */
-};
-
-} // namespace
-/* Return the role. "public" means all roles; no real role can have that name. */
-static Grantee
-grantee_of(const char *role)
-{
-	if (strcmp(role, "public") == 0)
-		return {InvalidOid, "PUBLIC"};
-	return {get_role_oid(role, false), quote_identifier(role)};
-}
 
 static const char *
 privileges_of(const RightSet &rights)
@@ -88,27 +71,6 @@ refuse_foreign_view(int32 queue_id)
 							"and grant all rights on the queue again with pgq_grant.")));
 }
 
-/* Revoke the privileges that ALTER DEFAULT PRIVILEGES has granted on a new view. */
-static void
-revoke_default_privileges(const char *view)
-{
-	static constexpr char kGrantees[] =
-		"SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' "
-		"ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(a.grantee)) END "
-		"FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a "
-		"WHERE c.relnamespace = 'pgq_ext'::pg_catalog.regnamespace AND c.relname = "
-		"$1::pg_catalog.text "
-		"AND a.grantee <> c.relowner";
-	const SpiArgument name[] = {{TEXTOID, CStringGetTextDatum(view), false}};
-	List *grantees = NIL;
-	for (uint64 i = 0, n = spi_execute(kGrantees, name); i < n; i++)
-		grantees =
-			lappend(grantees, TextDatumGetCString(spi_value(static_cast<int>(i), 1, TEXTOID)));
-	ListCell *cell;
-	foreach (cell, grantees)
-		spi_run("REVOKE ALL ON pgq_ext.%s FROM %s", view, static_cast<char *>(lfirst(cell)));
-}
-
 /*
  * Create the view whose privileges are the rights on the queue. The view selects constants: a
  * simple view of a table would let grantees change rows of that table.
@@ -149,37 +111,6 @@ grant_rights(const char *queue, const char *role, const RightSet &rights)
 		[&] { spi_run("GRANT %s ON pgq_ext.%s TO %s", privileges_of(rights), view, grantee.sql); });
 }
 
-/*
- * Raise an error if the role still has a privilege that another role has granted (SQL can grant
- * WITH GRANT OPTION).
- */
-static void
-refuse_if_still_granted(const char *view, const char *role, const Grantee &grantee,
-						const RightSet &rights)
-{
-	static constexpr char kGrantors[] =
-		"SELECT pg_catalog.pg_get_userbyid(a.grantor)::pg_catalog.text "
-		"FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a "
-		"WHERE c.relnamespace = 'pgq_ext'::pg_catalog.regnamespace AND c.relname = "
-		"$1::pg_catalog.text "
-		"AND a.grantee = $2 AND pg_catalog.strpos($3, a.privilege_type) > 0 LIMIT 1";
-	const SpiArgument arguments[] = {
-		{TEXTOID, CStringGetTextDatum(view), false},
-		{OIDOID, ObjectIdGetDatum(grantee.oid), false},
-		{TEXTOID, CStringGetTextDatum(privileges_of(rights)), false},
-	};
-	if (spi_execute(kGrantors, arguments) == 0)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_GRANT_OPERATION),
-			 errmsg("rights of role \"%s\" were granted by another role", role),
-			 errdetail("Role \"%s\" granted these rights.",
-					   TextDatumGetCString(spi_value(0, 1, TEXTOID))),
-			 errhint("Let the role that granted the rights REVOKE the privileges on the view "
-					 "pgq_ext.%s.",
-					 view)));
-}
-
 void
 revoke_rights(const char *queue, const char *role, const RightSet &rights)
 {
@@ -200,7 +131,7 @@ revoke_rights(const char *queue, const char *role, const RightSet &rights)
 	as_owner([&] {
 		spi_run("REVOKE %s ON pgq_ext.%s FROM %s CASCADE", privileges_of(rights), view,
 				grantee.sql);
-		refuse_if_still_granted(view, role, grantee, rights);
+		refuse_if_still_granted(view, role, grantee, privileges_of(rights));
 	});
 }
 

@@ -1,6 +1,8 @@
 /*
- * pgq_bind, pgq_unbind, pgq_publish, pgq_route; and the trigger of pgq_ext.topic_binding.
+ * pgq_bind, pgq_unbind, pgq_publish, pgq_route, pgq_grant_topic, pgq_revoke_topic; and the trigger of
+ * pgq_ext.topic_binding and pgq_ext.topic_pattern.
  */
+#include "admin/topic_privileges.h"
 #include "api/args.h"
 #include "api/job_arguments.h"
 #include "api/result_rows.h"
@@ -31,6 +33,31 @@ enum class RouteColumn
 
 } // namespace
 
+static TopicRightSet
+topic_rights_of_argument(FunctionCallInfo fcinfo, int i)
+{
+	Datum *names;
+	TopicRightSet rights{};
+	int n = elements_of(required(fcinfo, i, "rights"), TEXTOID, "rights", &names);
+	if (n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("rights must not be empty"),
+				 errhint("Available rights on topics: publish, subscribe.")));
+	for (int j = 0; j < n; j++)
+		rights.has[static_cast<int>(topic_right_of_name(TextDatumGetCString(names[j])))] = true;
+	return rights;
+}
+
+static void
+change_topic_rights(FunctionCallInfo fcinfo,
+					void (*change)(std::string_view pattern, const char *role,
+								   const TopicRightSet &rights))
+{
+	std::string_view pattern = checked_pattern(DatumGetTextPP(required(fcinfo, 0, "pattern")));
+	char *role = TextDatumGetCString(required(fcinfo, 1, "role"));
+	change(pattern, role, topic_rights_of_argument(fcinfo, 2));
+}
+
 /* The number of the argument must_route of pgq_publish. */
 static constexpr int kMustRoute = 1 + kEnqueueArguments;
 
@@ -43,7 +70,9 @@ PG_FUNCTION_INFO_V1(pgq_bind);
 PG_FUNCTION_INFO_V1(pgq_unbind);
 PG_FUNCTION_INFO_V1(pgq_publish);
 PG_FUNCTION_INFO_V1(pgq_route);
-PG_FUNCTION_INFO_V1(pgq_topic_binding_changed);
+PG_FUNCTION_INFO_V1(pgq_grant_topic);
+PG_FUNCTION_INFO_V1(pgq_revoke_topic);
+PG_FUNCTION_INFO_V1(pgq_topic_changed);
 
 PGDLLEXPORT Datum
 pgq_bind(PG_FUNCTION_ARGS)
@@ -109,11 +138,29 @@ pgq_route(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Trigger of pgq_ext.topic_binding: all sessions read the bindings again. */
 PGDLLEXPORT Datum
-pgq_topic_binding_changed(PG_FUNCTION_ARGS)
+pgq_grant_topic(PG_FUNCTION_ARGS)
 {
-	const TriggerData *data = trigger_data(fcinfo, "topic_binding");
+	start_write("pgq_grant_topic()");
+	change_topic_rights(fcinfo, grant_topic_rights);
+	PG_RETURN_VOID();
+}
+
+PGDLLEXPORT Datum
+pgq_revoke_topic(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_revoke_topic()");
+	change_topic_rights(fcinfo, revoke_topic_rights);
+	PG_RETURN_VOID();
+}
+
+/*
+ * Trigger of pgq_ext.topic_binding and pgq_ext.topic_pattern: all sessions read the table again.
+ */
+PGDLLEXPORT Datum
+pgq_topic_changed(PG_FUNCTION_ARGS)
+{
+	const TriggerData *data = trigger_data(fcinfo, "topic_changed");
 	CacheInvalidateRelcache(data->tg_relation);
 	return PointerGetDatum(nullptr);
 }

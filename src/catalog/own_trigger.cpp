@@ -46,7 +46,9 @@ static constexpr OwnTrigger kTriggers[] = {
 	{"job_batch", "job_batch_kept", "job_batch_kept", kBefore | TRIGGER_TYPE_DELETE, false},
 	{"job_batch", "job_batch_not_truncated", "job_batch_kept",
 	 TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE, false},
-	{"topic_binding", "topic_binding_changed", "topic_binding_changed",
+	{"topic_binding", "topic_binding_changed", "topic_changed",
+	 kWrite | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_TRUNCATE, true},
+	{"topic_pattern", "topic_pattern_changed", "topic_changed",
 	 kWrite | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_TRUNCATE, true},
 	{"held_lock", "held_lock_changed", "held_lock_changed", TRIGGER_TYPE_INSERT, false},
 };

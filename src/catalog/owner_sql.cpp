@@ -43,7 +43,7 @@ common_owner()
 	 * matter.
 	 */
 	Oid schema = get_namespace_oid("pgq_ext", false);
-	for (const char *name : {"shard", "topic_binding"})
+	for (const char *name : {"shard", "topic_binding", "topic_pattern"})
 		if (Oid table = get_relname_relid(name, schema); is_member(RelationRelationId, table))
 			check(table);
 	return t.owner;

@@ -131,6 +131,26 @@ rights_by_privileges(HeapTuple tuple, Oid owner, Oid role)
 	return rights;
 }
 
+bool
+has_privilege_on_view(const char *name, AclMode privilege)
+{
+	Oid schema = get_namespace_oid("pgq_ext", true);
+	HeapTuple tuple = SearchSysCache2(RELNAMENSP, CStringGetDatum(name), ObjectIdGetDatum(schema));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	auto *view = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
+	bool has = false;
+	if (is_owners(view))
+	{
+		bool is_null;
+		Datum value = SysCacheGetAttr(RELNAMENSP, tuple, Anum_pg_class_relacl, &is_null);
+		const Acl *acl = is_null ? acldefault(OBJECT_TABLE, view->relowner) : DatumGetAclP(value);
+		has = aclmask(acl, GetUserId(), view->relowner, privilege, ACLMASK_ANY) != 0;
+	}
+	ReleaseSysCache(tuple);
+	return has;
+}
+
 static void
 look(Known *entry, const char *name, Oid schema)
 {

@@ -127,6 +127,12 @@ enum class Openness : uint8
 Openness openness_of(int32 queue_id);
 
 /*
+ * Return whether the current role has the privilege on this view of rights in the schema pgq_ext. False if
+ * the view is missing, or does not belong to the owner of the tables.
+ */
+bool has_privilege_on_view(const char *name, AclMode privilege);
+
+/*
  * Write the name of the queue's view of rights to `name`, which must have room for NAMEDATALEN
  * bytes.
  */

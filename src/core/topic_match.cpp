@@ -1,5 +1,7 @@
 #include "core/topic_match.h"
 
+#include <bitset>
+
 namespace pgq {
 
 static std::string_view
@@ -82,6 +84,56 @@ bool
 pattern_contains(std::string_view outer, std::string_view inner)
 {
 	return matches_one(outer, inner, WordsOf::kPattern);
+}
+
+/* ---- overlap ---- */
+
+namespace {
+
+struct PatternWords
+{
+	explicit PatternWords(std::string_view pattern)
+	{
+		for (bool done = pattern.empty(); !done;)
+			words[n++] = take_word(&pattern, &done);
+	}
+
+	std::array<std::string_view, kMaxTopicLength + 1> words;
+	size_t n = 0;
+};
+
+} // namespace
+
+/*
+ * Go back from the ends of both patterns. Bit j of a row: the words of `a` from i on and those of `b` from j on
+ * match a common text. A `#` either matches nothing more, or also the next word of the other pattern.
+ */
+bool
+patterns_overlap(std::string_view a, std::string_view b)
+{
+	using Row = std::bitset<kMaxTopicLength + 2>;
+	PatternWords first(a);
+	PatternWords second(b);
+	Row below; /* the row of i + 1 */
+	for (size_t i = first.n + 1; i-- > 0;)
+	{
+		Row row;
+		for (size_t j = second.n + 1; j-- > 0;)
+		{
+			bool a_ended = i == first.n;
+			bool b_ended = j == second.n;
+			std::string_view x = a_ended ? "" : first.words[i];
+			std::string_view y = b_ended ? "" : second.words[j];
+			bool a_hash = !a_ended && x == "#";
+			bool b_hash = !b_ended && y == "#";
+			row[j] = (a_ended && b_ended) || (a_hash && (below[j] || (!b_ended && row[j + 1]))) ||
+					 (b_hash && (row[j + 1] || (!a_ended && below[j]))) ||
+					 (!a_ended && !b_ended && !a_hash && !b_hash &&
+					  (x == y || x == "*" || y == "*") && below[j + 1]);
+		}
+		below = row;
+	}
+	return below[0];
 }
 
 } // namespace pgq

@@ -52,6 +52,9 @@ bool topic_matches(std::string_view pattern, std::string_view topic);
  */
 bool pattern_contains(std::string_view outer, std::string_view inner);
 
+/* Return whether there is a topic that both patterns match. */
+bool patterns_overlap(std::string_view a, std::string_view b);
+
 /* ---- matching many patterns ---- */
 
 /* A node: the patterns from `begin` up to `end`, which have the same first words. */

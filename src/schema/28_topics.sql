@@ -1,3 +1,45 @@
+-- ---- topics: see src/topics/README.md ----
+
+CREATE TABLE pgq_ext.topic_binding (
+    queue_id   integer NOT NULL,
+    pattern    text COLLATE "C" NOT NULL,
+    -- What a publish does if the queue is full: 'error' or 'skip'.
+    when_full  text NOT NULL DEFAULT 'error' CHECK (when_full IN ('error', 'skip')),
+    created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    maker_name text NOT NULL DEFAULT CURRENT_USER,
+    PRIMARY KEY (queue_id, pattern)
+);
+REVOKE ALL ON TABLE pgq_ext.topic_binding FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.topic_binding IS
+'Which queues get the jobs that are published to which topics, one row for each binding made by pgq_bind.';
+
+CREATE FUNCTION pgq_ext.topic_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_topic_changed';
+REVOKE ALL ON FUNCTION pgq_ext.topic_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.topic_changed() IS
+'Internal: lets all sessions read the bindings, or the patterns with rights, again.';
+
+CREATE TRIGGER topic_binding_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON pgq_ext.topic_binding
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+ALTER TABLE pgq_ext.topic_binding ENABLE ALWAYS TRIGGER topic_binding_changed;
+
+CREATE SEQUENCE pgq_ext.topic_pattern_id_seq AS integer;
+
+CREATE TABLE pgq_ext.topic_pattern (
+    pattern_id integer PRIMARY KEY DEFAULT pg_catalog.nextval('pgq_ext.topic_pattern_id_seq'),
+    pattern    text COLLATE "C" NOT NULL UNIQUE
+);
+REVOKE ALL ON TABLE pgq_ext.topic_pattern FROM PUBLIC;
+COMMENT ON TABLE pgq_ext.topic_pattern IS
+'The patterns of topics for which a right was granted. The privileges of the view pgq_ext.topic_rights_ID are the rights.';
+
+CREATE TRIGGER topic_pattern_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON pgq_ext.topic_pattern
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+ALTER TABLE pgq_ext.topic_pattern ENABLE ALWAYS TRIGGER topic_pattern_changed;
+
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.topic_binding', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.topic_pattern_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('pgq_ext.topic_pattern', '');
 
 CREATE FUNCTION pgq_bind(pattern text, queue text, options jsonb = null) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_bind';
@@ -40,3 +82,23 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 3 AS 'MODULE_PATHNAME', 'pgq_route';
 REVOKE ALL ON FUNCTION pgq_route FROM PUBLIC;
 COMMENT ON FUNCTION pgq_route IS
 'Return which queues would get a job that is published to the topic, and by which patterns: one row for each binding. pattern is NULL if the caller may not inspect the queue. Errors: 22004 NULL, 22023 a bad topic.';
+
+CREATE FUNCTION pgq_grant_topic(pattern text, role text, rights text[]) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_grant_topic';
+REVOKE ALL ON FUNCTION pgq_grant_topic FROM PUBLIC;
+COMMENT ON FUNCTION pgq_grant_topic IS
+'Grant a role rights on a pattern of topics. publish: to publish to the topics that the pattern matches. subscribe: to bind patterns that this pattern contains, to queues of which the role is admin. role: a role, or public for all roles. The first grant for a pattern closes the topics that it matches: from then on only roles with a right may publish to them, or bind patterns that match them. Errors: 42501 the caller is neither a superuser nor the owner of the tables, 42704 no such role, 22023 a bad pattern or right, 22004 NULL.';
+
+CREATE FUNCTION pgq_revoke_topic(pattern text, role text, rights text[]) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_revoke_topic';
+REVOKE ALL ON FUNCTION pgq_revoke_topic FROM PUBLIC;
+COMMENT ON FUNCTION pgq_revoke_topic IS
+'Take back rights of pgq_grant_topic. The topics stay closed. Bindings stay. Errors: as pgq_grant_topic; 55000 no right on exactly this pattern was granted; 0LP01 another role has granted the right.';
+
+CREATE VIEW pgq_ext.binding WITH (security_barrier) AS
+SELECT b.pattern, q.queue, b.when_full, b.created_at, b.maker_name AS maker
+FROM pgq_ext.topic_binding b JOIN pgq_ext.queue q USING (queue_id)
+WHERE pgq_ext.may_see(b.queue_id);
+GRANT SELECT ON pgq_ext.binding TO PUBLIC;
+COMMENT ON VIEW pgq_ext.binding IS
+'Which queues get the jobs of which topics, one row for each binding of pgq_bind to a queue that the caller may inspect.';

@@ -1,6 +1,7 @@
 #include "topics/bind.h"
 
 #include "catalog/binding_row.h"
+#include "catalog/topic_rights.h"
 #include "core/topic_match.h"
 #include "enqueue/enqueue.h"
 
@@ -12,7 +13,7 @@ bytes_of(const text *value)
 	return {VARDATA_ANY(value), static_cast<size_t>(VARSIZE_ANY_EXHDR(value))};
 }
 
-static std::string_view
+std::string_view
 checked_pattern(const text *text)
 {
 	std::string_view word;
@@ -70,6 +71,7 @@ bind_queue(const text *pattern, const char *queue, const BindOptions &options)
 {
 	std::string_view bytes = checked_pattern(pattern);
 	QueueRef ref = queue_for_enqueue(queue, Permission::kAdminister);
+	require_subscribe(bytes);
 	write_binding({ref.queue_id, options.skip_if_full, bytes});
 }
 

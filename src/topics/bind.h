@@ -3,6 +3,8 @@
 
 #include "pg/pg.h"
 
+#include <string_view>
+
 namespace pgq {
 
 /* The options of a binding. */
@@ -13,6 +15,9 @@ struct BindOptions
 
 /* Read the options. Raises 22023. */
 BindOptions bind_options(const Jsonb *options);
+
+/* Return the pattern as bytes. Raises 22023 for a bad pattern. */
+std::string_view checked_pattern(const text *text);
 
 /*
  * Bind the queue to the pattern, or change the options of the binding. The queue is locked until the

@@ -132,7 +132,7 @@ PublishedJob *
 publish(const text *topic, const JobSpec &spec, bool must_route, int *n)
 {
 	std::string_view bytes = checked_topic(topic);
-	List *queues = queues_of(route_topic(bytes));
+	List *queues = queues_of(route_to_publish(bytes));
 	auto *jobs = static_cast<PublishedJob *>(
 		palloc_extended((list_length(queues) + 1) * sizeof(PublishedJob), MCXT_ALLOC_HUGE));
 	JobSpec job = with_topic(spec, bytes);

@@ -1,5 +1,6 @@
 #include "topics/route.h"
 
+#include "catalog/topic_rights.h"
 #include "core/topic_match.h"
 
 #include <algorithm>
@@ -19,6 +20,9 @@ struct KnownTopic
 {
 	TopicKey key;
 	Route route;
+	/* This role may publish to the topic, as long as count_right_changes() returns this number. */
+	Oid publisher;
+	uint64 right_changes;
 };
 
 /* A list of nodes for match_topic(), which grows. */
@@ -164,8 +168,9 @@ find_route(std::string_view topic)
 	return {kept, n};
 }
 
-Route
-route_topic(std::string_view topic)
+/* Return the entry of the topic. */
+static KnownTopic *
+know_topic(std::string_view topic)
 {
 	refresh_bindings();
 	TopicKey key{};
@@ -173,13 +178,36 @@ route_topic(std::string_view topic)
 	memcpy(key.bytes, topic.data(), topic.size());
 	auto *known = static_cast<KnownTopic *>(hash_search(topics, &key, HASH_FIND, nullptr));
 	if (known != nullptr)
-		return known->route;
+		return known;
 	if (hash_get_num_entries(topics) >= kMostTopics)
 		forget_topics();
 	Route route = find_route(topic);
 	known = static_cast<KnownTopic *>(hash_search(topics, &key, HASH_ENTER, nullptr));
 	known->route = route;
-	return route;
+	known->publisher = InvalidOid;
+	return known;
+}
+
+Route
+route_topic(std::string_view topic)
+{
+	return know_topic(topic)->route;
+}
+
+/* The check of the right may receive invalidations, so the entry is looked up again after it. */
+Route
+route_to_publish(std::string_view topic)
+{
+	uint64 changes = count_right_changes();
+	KnownTopic *known = know_topic(topic);
+	if (known->publisher == GetUserId() && known->right_changes == changes)
+		return known->route;
+	if (!may_publish(topic))
+		complain_no_publish(topic);
+	known = know_topic(topic);
+	known->publisher = GetUserId();
+	known->right_changes = changes;
+	return known->route;
 }
 
 } // namespace pgq

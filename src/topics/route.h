@@ -21,4 +21,7 @@ struct Route
  */
 Route route_topic(std::string_view topic);
 
+/* Like route_topic(), for a role that publishes. Raises 42501 if it has no right to. */
+Route route_to_publish(std::string_view topic);
+
 } // namespace pgq

@@ -250,6 +250,33 @@ TEST(Topics, Containment)
 	EXPECT_FALSE(pattern_contains("a.b", "a.*"));
 }
 
+/* Two patterns overlap if one of all topics of up to six words matches both. */
+TEST(Topics, Overlap)
+{
+	std::mt19937 random(3);
+	std::vector<std::string> topics = {""};
+	for (size_t begin = 0, words = 1; words <= 6; words++)
+		for (size_t end = topics.size(); begin < end; begin++)
+			for (const char *word : {"a", "b", "c"})
+				topics.push_back(topics[begin] + (words == 1 ? "" : ".") + word);
+	int overlaps = 0;
+	for (int i = 0; i < 1000; i++)
+	{
+		std::string a = random_text(random, {"a", "b", "#", "*"}, 3);
+		std::string b = random_text(random, {"a", "b", "#", "*"}, 3);
+		bool expected = std::any_of(topics.begin(), topics.end(), [&](const std::string &topic) {
+			return by_definition(a, topic) && by_definition(b, topic);
+		});
+		ASSERT_EQ(patterns_overlap(a, b), expected) << a << " " << b;
+		overlaps += expected;
+	}
+	EXPECT_GT(overlaps, 100);
+	EXPECT_LT(overlaps, 900);
+	std::string dots(kMaxTopicLength, '.');
+	EXPECT_TRUE(patterns_overlap(dots, "#"));
+	EXPECT_FALSE(patterns_overlap(dots, dots.substr(1)));
+}
+
 TEST(Topics, FaultsOfPatterns)
 {
 	std::string_view word;
