@@ -38,7 +38,7 @@ struct BatchState
 	bool restored;
 	TimestampTz due_at; /* the next try or look; DT_NOEND: none */
 	int32 failures;		/* number of tries in a row in which a callback was refused */
-	/* Only if the row was locked: */
+	/* The fields from here on are set only if the row was locked. */
 	Oid maker;
 	char *maker_name;
 	Jsonb *callbacks[kBatchEvents]; /* nullptr: none */
@@ -79,8 +79,8 @@ JobSpec job_of_event(const Jsonb *callback, int64 batch_id, BatchEvent event, ch
 void write_batch(const BatchState &batch, const BatchMarks &before, const char *error);
 
 /*
- * Write to the row of a restored batch the time of the first look, due_at. DT_NOEND: clear the mark
- * `restored`, so that the batch is looked at as any other batch.
+ * Write due_at, the time of the first look, to the row of a restored batch. With DT_NOEND, clear
+ * the mark `restored` instead: from then on the batch is looked at like any other batch.
  */
 void write_restored(int64 batch_id, TimestampTz due_at);
 
@@ -89,9 +89,12 @@ void write_look_error(int64 batch_id, const char *error);
 
 /* Find batches for a sweep: pending ones with ids greater than `after`, in their order. */
 int find_pending_batches(int64 after, int64 *batch_ids, int most);
-/* Find batches whose due_at is after *from, and has come. *from: moved to the last one, or to DT_NOBEGIN. */
+/*
+ * Find batches whose due_at is after *from and not in the future. *from: moved to the due_at of the
+ * last batch found, or to DT_NOBEGIN if there are no more batches.
+ */
 int find_due_batches(TimestampTz *from, TimestampTz now, int64 *batch_ids, int most);
-/* Return the first due_at; DT_NOEND if there is none. */
+/* Return the earliest due_at of a batch; DT_NOEND if there is none. */
 TimestampTz next_due_batch();
 
 /* Return how long to wait after that number of failures: 1 s, 2 s ... 1 min, in microseconds. */

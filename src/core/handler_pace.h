@@ -48,7 +48,10 @@ struct HandlerPace
 	int64_t calls;
 	int64_t failures;
 
-	/* Begin with another definition, or after a cause is gone: forget what has slowed the old one. */
+	/*
+	 * Begin with the allowed number of workers, and forget all delays: the definition of the
+	 * handler has changed, or the cause of the delays is gone.
+	 */
 	void restart(int32_t allowed_workers)
 	{
 		workers = allowed_workers;
@@ -115,9 +118,10 @@ struct HandlerPace
 	void note_call(const CallResult &call, int64_t now, int64_t wall);
 
 	/*
-	 * Let the queue's handler rest because the server, not the job, seems to have failed: 1 s,
-	 * 2 s ... 1 min. job_id: 0 if a claim has failed. Return false, without a rest, if it was the
-	 * job: it has failed so before, and calls of other jobs have succeeded in between.
+	 * Let the queue's handler rest for 1 s, 2 s ... 1 min, because the server seems to have failed,
+	 * not the job. job_id: 0 if a claim has failed. Return false, without a rest, if the job itself
+	 * seems to be the cause: its call has failed like this before, and calls of other jobs have
+	 * succeeded since.
 	 */
 	bool note_server_fault(int64_t job_id, int64_t now, int64_t wall)
 	{

@@ -155,7 +155,10 @@ private:
 		return nullptr;
 	}
 
-	/* Of the kProbes slots for the group, return an unused one, or else one of an idle group, or else one in rotation. */
+	/*
+	 * Return the slot to use for the group, out of the kProbes slots that the group may have: an
+	 * unused slot; else the slot of an idle group; else each of the slots in turn.
+	 */
 	Slot *slot_to_take(int64_t group)
 	{
 		if (epoch_ == 0)

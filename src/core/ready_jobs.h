@@ -115,7 +115,10 @@ public:
 		if (fair())
 			(void) turns_.return_turn(popped, turns_.last_turn());
 	}
-	/* Do the same for a job that was popped some time ago. turn: last_turn() after the pop. Return whether it was done. */
+	/*
+	 * Like the function before, for a job that was popped some time ago. turn: last_turn() after
+	 * the pop. Return whether the group keeps its turn.
+	 */
 	bool return_turn_late(const Hint &popped, const Turns::Given &turn)
 	{
 		return fair() && turns_.return_turn_late(popped, turn);

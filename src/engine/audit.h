@@ -36,8 +36,8 @@ struct Audit
 	/* waiters in the line: the counted number, and the number that memory keeps */
 	int64 listed, waiting;
 	/*
-	 * CLAIMED leases whose jobs do not count as leased (is_unheld()): the counted number, and the
-	 * number that memory keeps.
+	 * CLAIMED leases whose jobs the views do not show as leased (is_unheld()): the counted number,
+	 * and the number that memory keeps.
 	 */
 	int64 unheld, unheld_kept;
 	int64 ahead; /* jobs in work whose row becomes due only later; see leased_ahead() */

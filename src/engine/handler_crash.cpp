@@ -9,7 +9,7 @@ namespace pgq {
 
 namespace {
 
-/* A worker was in this call when it last wrote. */
+/* The call in which a worker was when the worker last wrote to the file. */
 struct CallNote
 {
 	HandlerCall call;
@@ -22,7 +22,10 @@ struct CrashFile
 	char magic[8];
 	uint32 size;
 	uint32 noted; /* the postmaster has noted the end of the server */
-	/* The same moment of both clocks. The monotonic one may begin anew with the machine. */
+	/*
+	 * The time of the write, by both clocks. The monotonic clock may begin again when the machine
+	 * starts.
+	 */
 	TimestampTz wall;
 	int64 monotonic;
 	HandlerSuspects suspects;
@@ -49,8 +52,8 @@ read_crash_file(CrashFile *content)
 }
 
 /*
- * Write the file anew, without calls. No worker has it open. durable: also after a crash of the
- * machine the file is the old one or the new one.
+ * Write the file again, without calls. No worker has the file open. durable: after a crash of the
+ * machine the file has either its old or its new content.
  */
 static bool
 write_crash_file(const HandlerSuspects &suspects, bool noted, bool durable)
@@ -77,8 +80,8 @@ write_crash_file(const HandlerSuspects &suspects, bool noted, bool durable)
 static constinit HandlerSuspects suspects = {};
 
 /*
- * Read the notes of the server before. Calls in the file were in progress when all processes ended
- * at once. Returns whether the postmaster ended without a note.
+ * Read the notes of the last postmaster. Calls in the file were in progress when all processes
+ * ended at once. Returns whether that postmaster ended without a note of its end.
  */
 static bool
 recall_last_server()
@@ -123,7 +126,7 @@ recall_crashes(CrashSuspect (&copies)[kCrashSuspects])
 	suspects.for_each_fresh([&](const HandlerCall &call, int crashes) {
 		copies[n++] = {call, crashes};
 	});
-	/* The next scheduler knows them from now on. */
+	/* The suspects are in `copies` now, and must not be reported again. */
 	suspects.begin_end();
 	if (!write_crash_file(suspects, false, true))
 		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", kPath),

@@ -1,8 +1,8 @@
 /*
- * The graph of a call of pgq_enqueue_many: which elements are named by `ref`, and which elements
- * and other jobs are named by `after`. Ids are drawn in an order in which parents come first: in a
- * queue with fifo a child with a smaller id than its parent would be the head of their group, and
- * blocked by a job that it keeps from running.
+ * The dependencies of the elements in a call of pgq_enqueue_many: the names that elements have by
+ * `ref`, and the elements and jobs that they name in `after`. Each element gets a greater id than
+ * its parents. Otherwise, in a queue with fifo, a child with a smaller id than its parent would be
+ * the head of their group, and the parent could never run.
  */
 #pragma once
 
@@ -26,8 +26,8 @@ public:
 	void draw_ids(int64 *ids) const;
 
 	/*
-	 * Return the dependencies. With inside, those on other elements, by the ids of these; otherwise
-	 * those on jobs that are named by their ids. *n: their number.
+	 * Return the dependencies, and set *n to their number. inside: true for dependencies on other
+	 * elements, whose ids are in `ids`; false for dependencies on jobs that are named by their ids.
 	 */
 	Dependency *dependencies(const int64 *ids, bool inside, int *n) const;
 
@@ -54,7 +54,7 @@ private:
 		int next; /* the parent to visit next */
 	};
 	static constexpr uint32 kNoElement = UINT32_MAX;
-	/* Whether order() has placed an element. */
+	/* The state of an element in order(): not visited yet, on the stack, or placed. */
 	static constexpr uint8 kNew = 0;
 	static constexpr uint8 kOnStack = 1;
 	static constexpr uint8 kPlaced = 2;

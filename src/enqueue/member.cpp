@@ -24,7 +24,7 @@ require_batch_columns()
 static bool
 may_use(const BatchRow &batch)
 {
-	/* The usual case comes first. */
+	/* Usually the caller is the maker, so check that first. */
 	return (OidIsValid(batch.maker) && has_privs_of_role(GetUserId(), batch.maker)) || is_owner();
 }
 

@@ -22,7 +22,7 @@ begin_handler_transaction(bool read_committed)
 {
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
-	/* The role may have other defaults for its sessions. */
+	/* The role may have set other defaults for its sessions, such as read-only transactions. */
 	XactReadOnly = false;
 	if (read_committed)
 		XactIsoLevel = XACT_READ_COMMITTED;
@@ -30,8 +30,8 @@ begin_handler_transaction(bool read_committed)
 }
 
 /*
- * Begin a transaction of the worker's own, which does not wait for a standby at its commit, nor
- * gives up a wait for a lock because of a setting of the role.
+ * Begin a transaction of the worker's own. Its commit does not wait for a standby, and the settings
+ * of the role do not end its waits for locks.
  */
 static void
 begin_own_transaction()
@@ -212,8 +212,8 @@ call_function(const HandlerRow &handler, Datum argument, bool *is_null)
 }
 
 /*
- * Run the function once for all jobs, or once for each. It may leave another user or security
- * context behind, with SET ROLE; the acks need the rights of the worker's role.
+ * Run the function once for all jobs, or once for each job. The function may leave another user or
+ * security context behind, by SET ROLE. The acks need the rights of the worker's role.
  */
 static void
 run_function(const HandlerRow &handler, const HandledJob *first, int n, Datum *results,

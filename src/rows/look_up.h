@@ -51,7 +51,7 @@ List *deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id);
  */
 int64 batch_of_job(SegmentSet &segments, const Place &place, int64 job_id);
 
-/* What the newest state of the rows says of a job. */
+/* The newest state of the rows of a job. */
 struct JobTrace
 {
 	enum State : uint8

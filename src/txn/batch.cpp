@@ -38,7 +38,7 @@ effect_of_batch(int64 batch_id)
 	return batches.end() - 1;
 }
 
-/* Add the news of `more` to what the effect tells at commit. */
+/* Let the effect also tell at commit what `more` says. */
 static void
 tell_more(BatchEffect *effect, const BatchTold &more)
 {
@@ -146,8 +146,9 @@ promote_batches(SubTransactionId mine, SubTransactionId parent)
 	while (older > batches.begin() && older[-1].tag.sub == parent)
 		older--;
 	/*
-	 * The effects that the parent had before can be undone only together with the parent, and the
-	 * child's effects only together. So many savepoints do not make many effects.
+	 * Merge the effects that the parent subtransaction had before: they can be undone only
+	 * together. Merge the effects of the child, for the same reason. So many savepoints do not make
+	 * many effects.
 	 */
 	BatchEffect *older_end = merge_batches(older, first);
 	BatchEffect *child_end = merge_batches(first, batches.end());

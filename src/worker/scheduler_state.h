@@ -131,7 +131,7 @@ inline constexpr int kLooksAtOnce = 64;
 
 struct BatchesState
 {
-	/* A look at a certain time. */
+	/* A batch at which the duty looks again at a certain time. */
 	struct Later
 	{
 		int64 batch_id; /* 0: the entry is free */
@@ -172,7 +172,7 @@ struct ChildrenState
 	};
 	bool begun;	 /* this process has told itself of all children */
 	bool failed; /* a step has begun and not ended */
-	/* What was told, and how far it is judged. */
+	/* The children and parents of which the scheduler was told, and the next ones to judge. */
 	ToldTaken taken;
 	int next_child;
 	int next_parent;
@@ -180,7 +180,7 @@ struct ChildrenState
 	/* A sweep judges all blocked children, in the order of their ids. */
 	bool sweeping;
 	int64 swept_to;
-	/* Children that another session had in hand, to be judged again at that time (monotonic). */
+	/* Children to judge again at later_at (monotonic), because another session had them in hand. */
 	int64 later[kChildrenAtOnce];
 	int later_n;
 	bool later_all; /* there were more such children */

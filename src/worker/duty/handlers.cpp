@@ -35,9 +35,9 @@ store_setup(const QueueRef &ref, const HandlerSetup &setup)
 		hold->handler.set_up(setup, now);
 	});
 	/*
-	 * As long as the handler was suspended, workers have left the queue out. They read the handlers
-	 * again only when the definitions have changed. So tell them that, since a suspension can end
-	 * without such a change.
+	 * While the handler was suspended, workers did not serve the queue. A suspension can end
+	 * without a change of the definitions, but workers read the handlers again only after such a
+	 * change. So report a change.
 	 */
 	if (resumes)
 		tell_of_definitions(MyDatabaseId);
@@ -206,8 +206,8 @@ watch_handlers(SchedulerState &scheduler)
 	bool read = false;
 	bool first = !state.known;
 	/*
-	 * If the tables are locked, try again later. A TRUNCATE tells of itself at its commit, a moment
-	 * before it releases its lock, so the first try after a change is repeated soon.
+	 * If the tables are locked, try again later. Memory notes a TRUNCATE at its commit, a moment
+	 * before the TRUNCATE releases its lock. So the first try after a change is repeated soon.
 	 */
 	state.not_before = monotonic_now() + (state.tried == changes ? kHousekeeping : kSoon);
 	state.tried = changes;
