@@ -74,7 +74,7 @@ struct Enqueuing
 	 */
 	int64 *ids;
 	const JobGraph *graph;
-	SegmentSet *segments; /* to look at parents */
+	SegmentSet *segments; /* open segments, for looks at parents; NULL: none needed */
 	KeyedElement *keyed;
 	uint32 n_keyed;
 	AddedMembers added;

@@ -12,11 +12,16 @@ namespace pgq {
 /* What the batch waits for after the look. */
 enum class LookEnd : uint8
 {
-	kNothing, /* for the time due_at in its row, or for any end; or the batch is settled or deleted */
-	kWitness, /* for the end of a member */
-	kChange,  /* the batch is open: for a close or a death */
-	kLock,	  /* for a lock that was not free */
-	kMembers, /* the batch is cancelled: for its members, which the scheduler tries again to end */
+	/*
+	 * the time due_at in its row, or any end of a member; or nothing: the batch is settled or
+	 * deleted
+	 */
+	kNothing,
+	kWitness, /* the end of the member `witness` */
+	kChange,  /* a close or a death, since the batch is open */
+	kLock,	  /* a lock that was not free */
+	/* its members, which the scheduler tries to end again, since the batch is cancelled */
+	kMembers,
 };
 
 struct LookResult
@@ -36,7 +41,7 @@ struct BatchState
 	BatchMarks marks;
 	bool pending;
 	bool restored;
-	TimestampTz due_at; /* the next try or look; DT_NOEND: none */
+	TimestampTz due_at; /* time of the next try or look; DT_NOEND: none */
 	int32 failures;		/* number of tries in a row in which a callback was refused */
 	/* The fields from here on are set only if the row was locked. */
 	Oid maker;

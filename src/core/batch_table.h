@@ -32,8 +32,9 @@ namespace pgq {
 /* The reason for telling the table of a batch. */
 enum class BatchNews : uint8_t
 {
-	kEnd,	 /* a member has ended: news only if it is the witness, or if a look is under way */
-	kChange, /* anything else: a close, a cancel, a death, an undone enqueue. Always news */
+	kEnd, /* a member has ended: news only if it is the witness, or if a look is under way */
+	/* anything else, which always is news: a close, a cancel, a death, an undone enqueue */
+	kChange,
 };
 
 /*
@@ -68,9 +69,10 @@ public:
 	struct Entry
 	{
 		int64_t batch_id;
-		int64_t witness; /* if the entry WAITS */
+		int64_t witness; /* for WAITS: the member that has to end */
 		int32_t database;
-		int32_t bucket; /* first entry of the bucket with the number of this entry */
+		/* head of the list of the bucket whose number is the index of this entry; -1: empty */
+		int32_t bucket;
 		int32_t next_in_bucket;
 		int32_t before,
 			after; /* in the line of the database; after: in the list of free entries, too */
@@ -281,7 +283,8 @@ public:
 private:
 	static constexpr int32_t kNil = -1;
 	static constexpr int kToldLine = 0, kLookLine = 1, kIdleLine = 2;
-	static constexpr int kProbes = 16; /* databases that one call asks for an entry */
+	/* greatest number of databases that are searched for an entry to give up */
+	static constexpr int kProbes = 16;
 
 	static int line_of(State state)
 	{
@@ -301,7 +304,7 @@ private:
 					   (told.first <= entry.witness && entry.witness <= told.last);
 			case State::kOpen:
 				return told.news == BatchNews::kChange;
-			default: /* The look that will come, or come again, sees it. */
+			default: /* The look that is still to come sees what has happened. */
 				return false;
 		}
 	}
@@ -434,7 +437,7 @@ private:
 	int common_;
 	int common_used_;
 	int common_peak_;
-	int hand_; /* database that was asked last for an entry */
+	int hand_; /* number of the database that was last searched for an entry to give up */
 	int32_t free_;
 };
 

@@ -41,9 +41,9 @@ struct HandlerPace
 	int32_t sqlstate;
 	int64_t failed_job;	   /* the job of the last failed call */
 	int32_t single_calls;  /* number of the next hand-outs that are single, whatever `batch` says */
-	int32_t server_faults; /* number of calls in a row that failed because of the server */
-	int64_t faulty_job;	   /* the job of the last of these calls */
-	bool others_succeed;   /* a call of another job has succeeded since then */
+	int32_t server_faults; /* number of calls in a row that have failed because of the server */
+	int64_t faulty_job;	   /* the job of the last call that has failed because of the server */
+	bool others_succeed;   /* since that call, a call of another job has succeeded */
 	/* ---- counters since the slot was attached ---- */
 	int64_t calls;
 	int64_t failures;

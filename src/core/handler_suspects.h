@@ -92,10 +92,10 @@ private:
 	struct Entry
 	{
 		HandlerCall call;
-		int32_t crashes; /* 0: under a weak suspicion only */
+		int32_t crashes; /* number of crashes; 0: the call is only under a weak suspicion */
 		bool is_used;
 		bool is_fresh; /* a suspect of the last end of the server */
-		int64_t last;  /* time of the last end that has made it a suspect */
+		int64_t last;  /* time of the last end of the server after which the call was noted here */
 	};
 
 	Entry *find(const HandlerCall &call, int64_t now)

@@ -70,8 +70,8 @@ struct Parents
 	OnFailure on_failure;
 	bool any_live;
 	bool any_dead;	  /* a dead letter */
-	bool any_failed;  /* ended in another way than by an ack */
-	bool any_unknown; /* in no table, or the dependency is missing */
+	bool any_failed;  /* a parent has ended in another way than by an ack */
+	bool any_unknown; /* a parent is in no table, or a dependency is missing */
 };
 
 } // namespace

@@ -16,8 +16,9 @@ enum class Verdict : uint8
 	kWaits,		/* a parent is live, or is a dead letter for which the child waits */
 	kReady,		/* the child becomes ready */
 	kCancelled, /* the child is cancelled */
-	kUnknown,	/* it is not known how a parent has ended; rows may still come, as in a restore */
-	kLater,		/* another session has the child in hand, or the child has not been looked at */
+	kUnknown,	/* a parent is in no table, but its row may still come, as in a restore */
+	/* to be judged again: another session has the child, or the step has too many parents */
+	kLater,
 };
 
 struct Judged

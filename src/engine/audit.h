@@ -22,7 +22,8 @@ struct Audit
 	int64 parked, parked_count;
 	/* leases with a slot: the counted number, and the number that memory keeps */
 	int64 slots, running;
-	int64 in_claims, claiming; /* leases with a slot in state CLAIMING: counted, and kept */
+	/* leases with a slot in state CLAIMING: the counted number, and the kept number */
+	int64 in_claims, claiming;
 	/*
 	 * Leases that count in a group: the counted number, and the sum of the numbers that the groups
 	 * keep.

@@ -11,7 +11,7 @@ namespace pgq {
 /* Protected by the batches lock. */
 struct BatchWatch
 {
-	BatchTable table; /* Its databases are the slots of databases, by their number. */
+	BatchTable table; /* a database has the number of its slot here */
 	/*
 	 * Indexed by the slots of databases: the OID of the database if its scheduler has begun to
 	 * watch batches, otherwise 0. No two slots have the same OID here. The scheduler reads the

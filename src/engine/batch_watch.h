@@ -52,7 +52,8 @@ void begin_look(Oid database, int64 batch_id);
  * functions makes the batch TOLD instead.
  */
 void await_witness(Oid database, int64 batch_id, int64 job_id); /* this member lives */
-void await_change(Oid database, int64 batch_id); /* the batch is open: only a change is news */
+/* The batch is open: look again only after a change, such as a close. */
+void await_change(Oid database, int64 batch_id);
 void forget_batch(Oid database, int64 batch_id); /* nothing is awaited */
 /* Look again later: a lock was not free, or the look has failed. The batch is TOLD again. */
 void put_back_batch(Oid database, int64 batch_id);

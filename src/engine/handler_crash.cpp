@@ -29,7 +29,7 @@ struct CrashFile
 	TimestampTz wall;
 	int64 monotonic;
 	HandlerSuspects suspects;
-	CallNote calls[kHoldMax]; /* by slot; max_handler_workers is not more */
+	CallNote calls[kHoldMax]; /* indexed by slot; max_handler_workers is at most kHoldMax */
 };
 static_assert(std::is_trivially_copyable_v<CrashFile> && std::is_standard_layout_v<CrashFile>);
 

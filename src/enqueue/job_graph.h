@@ -44,14 +44,15 @@ private:
 	{
 		const text *ref;
 		const ParentList *parents; /* or NULL */
-		uint32 *inside;			   /* by parent: the element that it names; kNoElement: a job id */
+		/* for each parent: the number of the element; kNoElement: the parent is named by its id */
+		uint32 *inside;
 		OnFailure on_failure;
 		bool is_parent;
 	};
 	struct Step
 	{
 		uint32 element;
-		int next; /* the parent to visit next */
+		int next; /* index of the next parent to visit */
 	};
 	static constexpr uint32 kNoElement = UINT32_MAX;
 	/* The state of an element in order(): not visited yet, on the stack, or placed. */
@@ -69,10 +70,10 @@ private:
 
 	Element *elements_ = nullptr;
 	uint32 n_ = 0;
-	uint32 *refs_ = nullptr; /* the elements with a ref, in the order of these */
+	uint32 *refs_ = nullptr; /* numbers of the elements with a ref, sorted by ref */
 	uint32 n_refs_ = 0;
-	int64 n_parents_ = 0;	  /* sum over the elements */
-	uint32 *order_ = nullptr; /* the elements, parents first */
+	int64 n_parents_ = 0;	  /* number of all parents of all elements */
+	uint32 *order_ = nullptr; /* numbers of the elements, with parents before their children */
 };
 
 } // namespace pgq

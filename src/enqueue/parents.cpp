@@ -83,9 +83,9 @@ enum class ParentLook : uint8
 {
 	kKnown,	 /* live, a dead letter, or ended with an outcome */
 	kOpen,	 /* another transaction decides */
-	kMoved,	 /* it was elsewhere in each step of the look: look again */
-	kEnded,	 /* it has ended: the outcome is to be written */
-	kNobody, /* there is no such job, or nothing says how it has ended */
+	kMoved,	 /* the job has moved between the steps of the look: look again */
+	kEnded,	 /* the job has ended, and its outcome is still to be written */
+	kNobody, /* there is no such job, or no row says how the job has ended */
 };
 
 struct Parent

@@ -18,7 +18,7 @@ inline constexpr int kParentsMax = 1000;
  */
 struct ParentName
 {
-	int64 job_id; /* if ref is NULL */
+	int64 job_id; /* used if ref is NULL */
 	const text *ref;
 };
 

@@ -29,8 +29,8 @@ struct HandledJobs
 {
 	HandledJob *jobs; /* sorted by id */
 	int n;
-	MemoryContext memory; /* of the jobs; the caller resets it */
-	int64 claimed_at;	  /* monotonic: before the leases began */
+	MemoryContext memory; /* memory of the jobs; the caller resets it */
+	int64 claimed_at;	  /* monotonic: a time before the leases began */
 	int64 extended_at;	  /* monotonic: when the leases were claimed or last extended */
 	int64 lease_time;	  /* microseconds */
 	bool stale;			  /* the last call has found that a lease is not current any more */

@@ -25,7 +25,8 @@ struct Dependency
 	int64 parent_id;
 	int64 child_id;
 	OnFailure on_failure;
-	const text *ref; /* the name of the parent in the call that has enqueued both; or NULL */
+	/* the name of the parent, if one call has enqueued parent and child; else NULL */
+	const text *ref;
 };
 
 /*
@@ -52,12 +53,12 @@ bool has_dependencies();
 enum class JobOutcome : int16
 {
 	kAcked = 1,
-	kCancelled = 2, /* this and the following: the job has failed its children */
+	kCancelled = 2, /* this outcome and those below: the parent has failed */
 	kExpired = 3,
 	kPurged = 4,
 	kDropped = 5, /* with its queue */
 	kDeleted = 6, /* by SQL */
-	kDead = 7,	  /* its dead letter is gone */
+	kDead = 7,	  /* the job was a dead letter, which was deleted */
 };
 
 /* Return the name of the outcome, as views show it. */

@@ -57,8 +57,8 @@ struct JobTrace
 	enum State : uint8
 	{
 		kNone,
-		kThere, /* a version that is live, or that this transaction has written */
-		kOpen,	/* another transaction, `decider`, is inserting, replacing or deleting a version */
+		kThere,	   /* there is a version that is live, or that this transaction has written */
+		kOpen,	   /* the transaction `decider` is inserting, replacing or deleting a version */
 		kOursGone, /* this transaction has deleted the row */
 	} state;
 	int32 queue_id;

@@ -236,17 +236,18 @@ struct Effects
 	List<LockEffect> locks;
 	List<RateEffect> rates;
 	List<BatchEffect> batches;
-	List<ToldEffect> told; /* at most kJobsTold; more set all_children */
+	List<ToldEffect> told; /* at most kJobsTold; more of them set all_children */
 	bool all_children;
-	List<MemberInHand> members_in_hand; /* nothing has to be done for these at the end */
+	List<MemberInHand> members_in_hand; /* notes that need no action when the transaction ends */
 	bool announce;
 	bool announce_queue;
 	bool unfiled;
 	bool deleted;
 	bool uncounted;
 	bool definitions;
-	bool all_batches;		 /* at commit, all batches are told of */
-	bool all_undone_batches; /* whatever is rolled back, all batches are told of */
+	bool all_batches; /* the commit tells the scheduler of all batches */
+	/* a rollback of any subtransaction tells the scheduler of all batches */
+	bool all_undone_batches;
 
 	bool empty() const
 	{

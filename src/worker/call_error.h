@@ -9,10 +9,10 @@ namespace pgq {
 struct CallError
 {
 	int sqlstate;
-	bool stale; /* a lease was not current any more: nobody's fault */
+	bool stale; /* a lease was not current any more, so neither job nor server is the cause */
 	Interrupted interrupted;
 	const char *message;
-	const char *text; /* for last_error of the job: message, SQLSTATE and context */
+	const char *text; /* text for last_error of the job: message, SQLSTATE and context */
 };
 
 /*

@@ -42,8 +42,8 @@ struct HandlerWorker
 	 * claims had got none of them (for example locked rows); each such wait is longer than the last
 	 */
 	int fruitless;
-	int64 calls; /* number of claims that found a job */
-	Size memory; /* of TopMemoryContext after the start */
+	int64 calls; /* number of claims that have found a job */
+	Size memory; /* size of TopMemoryContext after the start */
 };
 
 } // namespace
