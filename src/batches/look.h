@@ -1,6 +1,6 @@
 /*
- * Looking at a batch: what its row says, what has become of its members, and which callbacks are due.
- * For the scheduler. See README.md, "How a batch finishes".
+ * Looking at a batch, for the scheduler: the state in its row, the state of its members, and which
+ * callbacks are due. See README.md, "How a batch finishes".
  */
 #pragma once
 

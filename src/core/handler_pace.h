@@ -59,7 +59,10 @@ struct HandlerPace
 		call_after = start_after = 0;
 	}
 
-	/* Return whether so many calls in a row have failed that calls have to wait for each other. */
+	/*
+	 * Return whether the last calls have failed so often that each call has to wait after the one
+	 * before.
+	 */
 	bool is_slow() const { return failures_in_row >= kSlowAfter; }
 
 	/* Return how many workers may run jobs of the queue at a time. */

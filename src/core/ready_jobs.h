@@ -148,7 +148,10 @@ public:
 		return rules().in_order(group) ? heads_.floor_of(group) : INT64_MIN;
 	}
 
-	/* Return the news: how many new markers were put since the last call. Each may lead to a job, so the caller wakes a waiter. */
+	/*
+	 * Return how many new markers were put since the last call. Each marker may lead to a job, so
+	 * the caller wakes a waiter.
+	 */
 	uint32_t take_news() { return std::exchange(news_, 0); }
 
 	void change_group_rules(const GroupRules &rules, int64_t now)

@@ -1,6 +1,7 @@
 /*
- * Judging blocked children: what the scheduler does with a child whose parents have ended. The caller
- * has locked the segments (serving_transaction()), so no row of a parent is truncated away.
+ * Judging blocked children: the scheduler finds out whether a child becomes ready or is cancelled,
+ * now that parents have ended. The caller has locked the segments (serving_transaction()), so no
+ * row of a parent is truncated away.
  */
 #pragma once
 

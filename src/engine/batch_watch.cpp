@@ -60,7 +60,7 @@ place_batch_watch(void *memory)
 
 /*
  * Return the slot of the database, or kNoSlot if no scheduler has begun to watch its batches. With
- * kNoSlot memory need not be told of batches: the scheduler will begin with a look at all batches.
+ * kNoSlot nothing has to be noted: the scheduler will begin with a look at all batches.
  */
 static int
 watched_slot(Oid database)

@@ -78,8 +78,8 @@ bool next_awaited(Oid database, int *position, int64 *batch_id, int64 *witness);
 /*
  * Make the batch TOLD, because its witness is gone. Returns false, and does nothing, if the entry
  * does not wait for this witness any more. The end of a witness becomes visible a moment before
- * memory is told of it. So call this only if the entry still waits for the witness a round or a
- * second after the caller has found the witness gone.
+ * memory notes it. So call this only if the entry still waits for the witness a round or a second
+ * after the caller has found the witness gone.
  */
 bool repair_batch(Oid database, int64 batch_id, int64 witness);
 

@@ -117,8 +117,8 @@ RoleWorkers workers_of_role(Oid role);
 int wake_handler_workers();
 
 /*
- * Wake the idle workers of all databases, since a role may wait for the slot of an idle worker. A
- * worker that is woken leaves its slot if so.
+ * Wake the idle workers of all databases, since a role may wait for a slot. A worker that is woken
+ * gives its slot back if another role waits for one.
  */
 void wake_idle_workers();
 

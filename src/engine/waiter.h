@@ -18,7 +18,7 @@
 
 namespace pgq {
 
-/* Wake the watcher of the queue so that it computes its sleep anew, because the clock was set. */
+/* Wake the watcher of the queue, so that it computes its sleep again: the clock was set. */
 void wake_watcher(const QueueRef &ref);
 
 /*

@@ -166,8 +166,8 @@ composite_of(TupleDesc desc, const HandledJob &job)
 }
 
 /*
- * Return the row type that the function takes. The checks have compared it with that of the
- * extension. Look it up anew for each call: ALTER EXTENSION UPDATE adds attributes.
+ * Return the row type of the function's argument. The checks have compared this type with the one
+ * of the extension. Look the type up for each call, since ALTER EXTENSION UPDATE adds attributes.
  */
 static TupleDesc
 claimed_job_type(const HandlerRow &handler)
@@ -302,7 +302,7 @@ call_handler(const HandlerRow &handler, HandledJob *first, int n, bool *stale)
 	auto *no_result = static_cast<bool *>(palloc(n * sizeof(bool)));
 	stop_point("handler-call");
 	run_function(handler, first, n, results, no_result);
-	/* The acks see what the call has written. */
+	/* Take a new snapshot, so that the acks see the changes that the call has made. */
 	PopActiveSnapshot();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	stop_point("handler-ack");

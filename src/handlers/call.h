@@ -62,8 +62,8 @@ void release_handled(const HandledJob *first, int n, int64 delay);
 void extend_handled(const HandledJob *first, int n, int64 lease_time);
 
 /*
- * Undo what a call can leave in the session: the parts of DISCARD ALL, and the session-bound leases
- * and locks of the call. In a transaction of its own.
+ * Undo the changes that a call can leave in the session: do the parts of DISCARD ALL, and end the
+ * session-bound leases and locks of the call. Uses a transaction of its own.
  */
 void clean_session();
 

@@ -224,7 +224,7 @@ fault_of_role(const HandlerRow &row)
 
 /* ---- rights ---- */
 
-/* Return the function of the extension with that name, in whatever schema it is. */
+/* Return the function of the extension with that name. The schema does not matter. */
 static Oid
 function_of_extension(const char *name)
 {

@@ -46,8 +46,8 @@ bool queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id);
 List *deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id);
 
 /*
- * Return the batch of the job, whatever other transactions do with its row; 0: none, or there is no
- * version of the job. All versions of a job have the same batch.
+ * Return the batch of the job; 0: none, or there is no version of the job. Changes by other
+ * transactions do not matter, since all versions of a job have the same batch.
  */
 int64 batch_of_job(SegmentSet &segments, const Place &place, int64 job_id);
 

@@ -1,10 +1,10 @@
 /*
- * Effects on what memory knows about batches (engine/batch_watch.h). At commit, memory is told of the
- * batches whose members have ended. At a rollback, memory is told of the batches to which the undone
- * part has added members.
+ * Effects on the memory about batches (engine/batch_watch.h). At commit, memory notes the batches
+ * whose members have ended. At a rollback, memory notes the batches to which the undone part has
+ * added members.
  *
- * If memory is told of a batch without need, this costs a look. But no batch may be left out. A
- * transaction remembers kToldMax batches. If there are more, memory is told of all batches.
+ * A batch that is noted without need costs a look. But no batch may be left out. A transaction
+ * remembers kToldMax batches. If there are more, all batches are noted.
  */
 #include "txn/effects.h"
 #include "txn/pending.h"
@@ -147,8 +147,8 @@ promote_batches(SubTransactionId mine, SubTransactionId parent)
 		older--;
 	/*
 	 * Merge the effects that the parent subtransaction had before: they can be undone only
-	 * together. Merge the effects of the child, for the same reason. So many savepoints do not make
-	 * many effects.
+	 * together. Merge the effects of the child, for the same reason. So even after many savepoints
+	 * there are few effects.
 	 */
 	BatchEffect *older_end = merge_batches(older, first);
 	BatchEffect *child_end = merge_batches(first, batches.end());

@@ -194,8 +194,8 @@ ending_effect(const Lease *lease)
 }
 
 /*
- * Leave out cancelled jobs: such a job keeps its slot, since its worker goes on until the worker is
- * told of the cancel.
+ * Leave out cancelled jobs: such a job keeps its slot, since its worker goes on until it learns of
+ * the cancel.
  */
 int
 own_ends(const QueueRef &ref, int most, Lender *lenders)

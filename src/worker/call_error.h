@@ -21,7 +21,10 @@ struct CallError
  */
 CallError take_error(MemoryContext memory, int64 timeout);
 
-/* Return whether the error says that the server lacks something, whatever the handler does. */
+/*
+ * Return whether the error says that the server lacks something. Such an error is not the fault of
+ * the handler.
+ */
 bool is_servers_fault(int sqlstate);
 
 /* Return whether another transaction is the reason, so that the call should be repeated at once. */

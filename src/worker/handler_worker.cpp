@@ -182,8 +182,8 @@ next_batch(const ServedHandler &handler)
 }
 
 /*
- * Run the jobs in hand, unless the handler has changed or was suspended meanwhile: then give them
- * back, and look again.
+ * Run the jobs in hand, unless the handler has changed or was suspended since the claim: then give
+ * the jobs back, and look again.
  */
 static void
 run_claimed(int32 queue_id)

@@ -1,7 +1,7 @@
 /*
- * Duty: look at batches that memory was told of, and enqueue the callbacks that are due
- * (worker/batch_look.h). A step is one transaction. If it ends without a commit, no callback was enqueued,
- * and the batches are looked at again.
+ * Duty: look at the batches that are noted in memory (engine/batch_watch.h), and enqueue the
+ * callbacks that are due (worker/batch_look.h). A step is one transaction. If the transaction does
+ * not commit, no callback was enqueued, and the batches are looked at again.
  */
 #include "batches/look.h"
 #include "catalog/owner_sql.h"
@@ -181,8 +181,8 @@ look_at_due(Step &step)
 }
 
 /*
- * Go on with the sweep. If memory is told of all batches during a sweep, another sweep begins when
- * this one has ended.
+ * Go on with the sweep. If memory notes during a sweep that all batches are to be looked at,
+ * another sweep begins when this one has ended.
  */
 static void
 sweep_on(Step &step)
@@ -226,9 +226,7 @@ end_look(BatchesState &state, const BatchesState::Look &look)
 			forget_later(state, id);
 			return await_change(MyDatabaseId, id);
 		case LookEnd::kLock:
-			/*
-			 * The batch stays LOOKING, so it is looked at again even if memory is not told of it.
-			 */
+			/* The batch stays LOOKING, so it is looked at again in any case. */
 			return look_later(state, id, kFirstPause, kLongestPause);
 		case LookEnd::kMembers:
 			look_later(state, id, kLongestPause, kLongestPause);

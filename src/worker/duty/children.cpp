@@ -97,8 +97,8 @@ has_children_to_judge(const SchedulerState &scheduler)
 }
 
 /*
- * Return the next children to judge. Children of which the scheduler is told meanwhile are judged
- * after the children that it has taken already.
+ * Return the next children to judge. The children that were taken from memory are judged first;
+ * then the next ones are taken.
  */
 static int
 next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])

@@ -106,8 +106,8 @@ read_all_handlers(const Database *database)
 /* ---- after a crash of the server ---- */
 
 /*
- * Count the attempt of a job during whose call the server has crashed. The second time, the job
- * becomes a dead letter, whatever its max_attempts are.
+ * Count the attempt of a job during whose call the server has crashed. The second time the job
+ * becomes a dead letter, even if its max_attempts is greater.
  */
 static void
 count_crash(const CrashSuspect &suspect)
@@ -148,8 +148,8 @@ rest_after_crash(const CrashSuspect &suspect)
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		hold->handler.rest(rest, monotonic_now(), wall_now());
 		/*
-		 * job_id is 0 if the call had several jobs. It is not known which of them has crashed the
-		 * server, so the next calls get one job each.
+		 * job_id is 0 if the call had several jobs. Any of these jobs may have crashed the server,
+		 * so the next calls get one job each.
 		 */
 		if (suspect.call.job_id == 0)
 			hold->handler.single_calls = 1000;
