@@ -118,9 +118,9 @@ recall_crashes(CrashSuspect (&copies)[kCrashSuspects])
 		careful = recall_last_server();
 	recalled = true;
 	if (careful)
-		ereport(LOG, (errmsg("the postmaster has ended without a note about calls of handlers"),
-					  errdetail("For %d min one worker of handlers runs at a time, and each call "
-								"has one job.",
+		ereport(LOG, (errmsg("the server may have crashed during the call of a handler"),
+					  errdetail("The last postmaster has left no note of its end. For %d min one "
+								"handler's worker runs at a time, and each call has one job.",
 								static_cast<int>(HandlerSuspects::kSoon / USECS_PER_MINUTE))));
 	int n = 0;
 	suspects.for_each_fresh([&](const HandlerCall &call, int crashes) {
@@ -130,8 +130,8 @@ recall_crashes(CrashSuspect (&copies)[kCrashSuspects])
 	suspects.begin_end();
 	if (!write_crash_file(suspects, false, true))
 		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", kPath),
-					  errdetail("If the postmaster ends, it is not known which calls of handlers "
-								"were in progress.")));
+					  errdetail("If all processes end at once, the next start of the server does "
+								"not know which calls of handlers were in progress.")));
 	return careful;
 }
 

@@ -121,8 +121,9 @@ at_commit(XactEvent event, void *)
 	bool caught = reason != static_cast<int>(Interrupted::kNo) && !QueryCancelPending;
 	stop_watching();
 	if (caught)
-		ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED),
-						errmsg("the call was interrupted, and has not ended with the error")));
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("the call of the handler was interrupted, but has caught the error")));
 }
 
 void
