@@ -275,8 +275,8 @@ complain_of_workers()
 }
 
 /*
- * Register a worker, unless a database waits for a background worker for its scheduler. Otherwise
- * give the slot back.
+ * Register a worker. If that fails, or if a database lacks a background worker for its scheduler,
+ * give the slot back and return false.
  */
 static bool
 start_worker_process(HandlerOrder *order)
