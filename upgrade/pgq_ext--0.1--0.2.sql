@@ -561,7 +561,7 @@ BEGIN
         END LOOP;
         added := true;
     END LOOP;
-    COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: of none. Set when the job is enqueued, and never changed.';
+    COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: the job is in no batch. Set when the job is enqueued, and never changed.';
     COMMENT ON COLUMN pgq_ext.job.blocked IS 'The job waits until its parents have ended, and then for this number of microseconds; NULL: the job is not blocked.';
     COMMENT ON COLUMN pgq_ext.job.parents IS 'Number of parents of the job; NULL: none. Set when the job is enqueued, and never changed.';
     RETURN added;
@@ -636,7 +636,7 @@ CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id, what);
 ALTER TABLE pgq_ext.batch_note REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.batch_note FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.batch_note IS
-'What has happened to members of batches: n members were added (what is 1), or have ended in another way than by an acknowledgement. Rows are never updated; see src/rows/batch_row.h.';
+'Notes about members of batches: n members were added (what is 1), have become dead letters (2), or have ended in another way than by an acknowledgement (3 and more). Rows are never updated; see src/rows/batch_row.h.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.batch_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_batch', '');
@@ -675,7 +675,7 @@ CREATE INDEX job_dependency_by_child ON pgq_ext.job_dependency (child_id);
 ALTER TABLE pgq_ext.job_dependency REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.job_dependency FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_dependency IS
-'Which job waits for the end of which other job (key after of pgq_enqueue_many), and what happens if the parent ends otherwise than by an acknowledgement. Rows are inserted and deleted, and never changed; see src/rows/dependency_row.h.';
+'Dependencies: a child waits for the end of its parent (after of pgq_enqueue). on_failure: what happens to the child if the parent ends in another way than by an acknowledgement. Rows are never updated; see src/rows/dependency_row.h.';
 
 CREATE TABLE pgq_ext.job_outcome (
     job_id   bigint NOT NULL,
@@ -689,7 +689,7 @@ CREATE INDEX job_outcome_by_id ON pgq_ext.job_outcome (job_id);
 ALTER TABLE pgq_ext.job_outcome REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.job_outcome FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_outcome IS
-'How a job has ended that has children, kept until its last child is gone; see src/rows/dependency_row.h. A job may have several rows that say the same.';
+'Outcomes: how jobs with children have ended. A row is kept until the last child of the job is gone. A job may have several rows with the same outcome. See src/rows/dependency_row.h.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_dependency', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_outcome', '');
@@ -698,7 +698,7 @@ CREATE FUNCTION pgq_ext.dependency_came() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dependency_came';
 REVOKE ALL ON FUNCTION pgq_ext.dependency_came() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.dependency_came() IS
-'Internal: lets jobs look for their children when they end, after SQL has inserted a dependency.';
+'Internal: notes that SQL has inserted dependencies or outcomes, so that jobs that end have to look for children.';
 
 CREATE TRIGGER dependency_came BEFORE INSERT ON pgq_ext.job_dependency
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
@@ -721,7 +721,7 @@ CREATE FUNCTION pgq_parents(job_id bigint, lease bigint) RETURNS SETOF pgq_ext.p
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 3 AS 'MODULE_PATHNAME', 'pgq_parents';
 REVOKE ALL ON FUNCTION pgq_parents FROM PUBLIC;
 COMMENT ON FUNCTION pgq_parents IS
-'Return the parents of a job that a worker has: the jobs after which it was enqueued. job_id: the id of the parent. ref: the name of the parent in the call that has enqueued both. state: acked, cancelled, expired, purged, dropped, deleted; dead: it is a dead letter, or was one that was deleted; waiting or leased: the dead letter was redriven; unknown: it was deleted while triggers were disabled. result: as passed to pgq_ack. error: the last error of a dead letter. The lease is asserted as by pgq_assert_lease. Error: PQ001 the lease is stale.';
+'Return the parents of a job that a worker has: the jobs after which it was enqueued. job_id: the id of the parent. ref: the name of the parent, if one call has enqueued parent and child. state: acked, cancelled, expired, purged, dropped, deleted; dead: the parent is a dead letter, or was a dead letter that was deleted; waiting or leased: the parent was a dead letter, and was redriven; unknown: the parent was deleted while triggers were disabled. result: as passed to pgq_ack. error: the last error of a dead letter. The lease is asserted as by pgq_assert_lease. Error: PQ001 the lease is stale.';
 
 -- ---- handlers ----
 

@@ -32,7 +32,10 @@ static JobSpec
 job_of_arguments(FunctionCallInfo fcinfo, int first)
 {
 	JobSpec spec{};
-	/* SQL objects of version 0.1 do not pass the last attributes, and none pass `ref`. */
+	/*
+	 * An SQL function may pass fewer arguments than there are attributes: the functions of version
+	 * 0.1 lack the last attributes, and no function has the attribute `ref`.
+	 */
 	for (int i = 0; i < kJobAttributes && first + i < PG_NARGS(); i++)
 	{
 		const JobAttribute &attribute = job_attributes[i];
@@ -67,11 +70,11 @@ struct Enqueuing
 	MemoryContext caller;
 	/*
 	 * Ids, by number of the element: first the id that is drawn for the element, then the id of the
-	 * job that carries the request.
+	 * job with which the request was answered.
 	 */
 	int64 *ids;
 	const JobGraph *graph;
-	SegmentSet *segments; /* to look at parents */
+	SegmentSet *segments; /* open segments, for looks at parents; NULL: none needed */
 	KeyedElement *keyed;
 	uint32 n_keyed;
 	AddedMembers added;
@@ -285,8 +288,9 @@ enqueue_jobs_of(Enqueuing *enqueuing)
 }
 
 /*
- * Dependencies on other jobs come first, so that nothing is waited for while the new jobs are
- * there. Dependencies on jobs of this call come last, when their ids are known.
+ * Insert the dependencies on jobs of other calls first, so that this transaction waits before it
+ * has inserted any new job. Insert the dependencies on jobs of this call last, when the ids of
+ * these jobs are known.
  */
 static void
 enqueue_graph(Enqueuing *enqueuing)
@@ -349,7 +353,10 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 	ResultRows result(fcinfo);
 	JobGraph graph;
 	graph.read(array);
-	/* Lock all segments in their order first, as the search for a unique key does. */
+	/*
+	 * If jobs have parents, lock all segments in their order first, as the search for a unique key
+	 * does.
+	 */
 	SegmentSet segments(AccessShareLock);
 	if (graph.has_children())
 		(void) segments.open_all();

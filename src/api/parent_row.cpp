@@ -9,7 +9,7 @@
 
 namespace pgq {
 
-/* Return a number in that column of the row; 0 if the column cannot be read. */
+/* Return the number in that column of the row; 0 if the column cannot be read. */
 static int64
 number_in(const TriggerData *data, HeapTuple row, const char *column, Oid type)
 {
@@ -66,15 +66,16 @@ note_come(const TriggerData *data, RingName ring, int64 job_id)
 }
 
 /*
- * If the database has no slot in shared memory, nobody is told, and no outcome is written. The start of
- * the scheduler tells of all children, and a parent that is in no table has failed its children.
+ * Does not tell the scheduler, and writes no outcome, if the database has no slot in shared memory.
+ * That does no harm: a scheduler that starts judges all blocked children, and a parent that is in
+ * no table counts as failed.
  */
 void
 note_parent(const TriggerData *data, RingName ring, bool alone)
 {
 	const Tables *t = shared != nullptr ? tables_if_attached() : nullptr;
 	bool comes = TRIGGER_FIRED_BY_INSERT(data->tg_event);
-	/* In a restore the dependencies of the child come later. */
+	/* A blocked job comes from a restore, so rows of its dependencies may follow. */
 	if (shared != nullptr && comes && ring == kJobRing && TRIGGER_FIRED_FOR_ROW(data->tg_event) &&
 		is_blocked_row(data))
 		note_rows_came(t != nullptr ? t->database : nullptr);

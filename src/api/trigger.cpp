@@ -383,8 +383,8 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 }
 
 /*
- * Trigger that counts dead letters which SQL inserts or deletes, in statements of the extension or
- * of a user, and notes what this means for their batches.
+ * Trigger of pgq_ext.dead_job: counts the dead letters that SQL inserts or deletes, in statements
+ * of the extension or of a user, and notes their ends for their batches.
  */
 PGDLLEXPORT Datum
 pgq_dead_job_changed(PG_FUNCTION_ARGS)

@@ -60,7 +60,7 @@ struct Place
 /*
  * A hint: there may be a job at this place. A hint proves nothing, so a claim looks at the row.
  * delayed: false for a job that was due when it was enqueued and has not failed since. Such a job
- * is due whatever the clock says later (Schedule::due()).
+ * stays due even if the clock is set back (Schedule::due()).
  */
 struct Hint
 {

@@ -12,8 +12,8 @@ namespace pgq {
 static constexpr int kGarbageAtOnce = 1000;
 
 /*
- * Run a statement that returns the position in the first column, and the ids of garbage in the second.
- * Returns the number of ids.
+ * Run a statement that looks for garbage. The first column of its result is the position at which
+ * the next call goes on; the second column has the ids of the garbage. Returns the number of ids.
  */
 static int
 find_garbage(const char *sql, int64 *last, Datum **ids)
@@ -73,7 +73,7 @@ delete_dependencies(int64 *last)
 
 /* ---- outcomes ---- */
 
-/* Delete these outcomes. Raises an error if one of the jobs may have a child. */
+/* Delete the outcomes of these jobs. Raises an error if one of the jobs may have a child. */
 static void
 delete_childless(Datum *ids, int n)
 {
@@ -90,8 +90,9 @@ delete_childless(Datum *ids, int n)
 }
 
 /*
- * Return whether the outcomes could be deleted. A child that has come in the meantime is no error. Any
- * other error is raised again after its subtransaction has ended.
+ * Delete the outcomes of these jobs. Returns false, with nothing deleted, if one of the jobs has
+ * got a child since the search. Any other error is raised again, after the subtransaction has
+ * ended.
  */
 static bool
 try_to_delete(Datum *ids, int n)

@@ -64,14 +64,14 @@ blocked_after(int64 after, int64 (&ids)[kChildrenAtOnce])
 
 namespace {
 
-/* What one snapshot says of the parents of a child. */
+/* What one snapshot shows of the parents of a child. */
 struct Parents
 {
 	OnFailure on_failure;
 	bool any_live;
 	bool any_dead;	  /* a dead letter */
-	bool any_failed;  /* ended in another way than by an ack */
-	bool any_unknown; /* in no table, or the dependency is missing */
+	bool any_failed;  /* a parent has ended in another way than by an ack */
+	bool any_unknown; /* a parent is in no table, or a dependency is missing */
 };
 
 } // namespace
@@ -94,8 +94,8 @@ verdict_on(const Parents &parents, bool settled)
 }
 
 /*
- * Lock the rows. Stops at a child that would bring the number of parents above the bound of a step.
- * Returns the number of locked children.
+ * Lock the rows of the children that are blocked, without waiting. Stops before a child that would
+ * make the number of parents greater than kParentsAtOnce. Returns the number of locked children.
  */
 static int
 lock_blocked(const int64 *ids, int n, int64 (&locked)[kChildrenAtOnce])
@@ -121,8 +121,9 @@ lock_blocked(const int64 *ids, int n, int64 (&locked)[kChildrenAtOnce])
 }
 
 /*
- * A child that has fewer dependencies than parents misses some: it has unknown parents. A job may have
- * several outcomes if SQL has inserted it again: the newest counts.
+ * The statement that finds the states of all parents. A child that has fewer dependencies than
+ * parents has unknown parents: some of its dependencies were deleted. A job may have several
+ * outcomes if SQL has inserted the job again; then the newest outcome counts.
  */
 static constexpr char kJudge[] =
 	"WITH d AS (SELECT child_id, on_failure, "
@@ -149,7 +150,10 @@ judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce])
 	const SpiArgument arguments[] = {id_array(locked, locked_n), id_array(ids, n)};
 	spi_begin();
 	auto found = static_cast<int>(spi_execute(kJudge, arguments));
-	/* Rows that came after the snapshot were noted by now. */
+	/*
+	 * Ask this after the snapshot was taken: if SQL has inserted rows that the snapshot does not
+	 * see, rows_may_come() returns true by now.
+	 */
 	bool settled = !rows_may_come(tables().database);
 	for (int i = 0; i < found; i++)
 	{

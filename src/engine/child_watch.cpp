@@ -19,7 +19,10 @@ begin_watching_children(Database *db)
 {
 	pg_atomic_write_u32(&db->children.childless, 0);
 	pg_atomic_write_u32(&db->children.all, 1);
-	/* A full barrier: what was told before is to be judged, too. */
+	/*
+	 * The exchange is a full barrier, so `all` is set before `told`. The scheduler judges all
+	 * children, also children of which memory was told before.
+	 */
 	pg_atomic_exchange_u32(&db->children.told, 1);
 }
 
@@ -28,7 +31,10 @@ expect_children(Database *db)
 {
 	if (!may_have_children(db))
 		pg_atomic_write_u32(&db->children.childless, 0);
-	/* The flag comes before the row of the dependency, and before the look at the parents. */
+	/*
+	 * A full barrier: `childless` is cleared before the dependency is inserted, and before the
+	 * parents are looked at.
+	 */
 	pg_memory_barrier();
 }
 
@@ -65,8 +71,9 @@ first_place(int64 id)
 static_assert(kToldJobs == 1U << 7);
 
 /*
- * Add the id to the set. Returns false if no place near its first place is free. If the id is there
- * already, the scheduler has not taken it yet, and takes its snapshot after it has taken it.
+ * Add the id to the set. Returns false if the kTries places from its first place on have other ids.
+ * An id that is in the set already need not be added: the scheduler takes its snapshot after it has
+ * taken the id out of the set.
  */
 static bool
 add_told(ToldJobs *set, int64 job_id)
@@ -96,14 +103,15 @@ take_set(ToldJobs *set, int64 (&ids)[kToldJobs])
 /* ---- telling ---- */
 
 /*
- * Call note() for the slots of the database. Reads the slots without a lock. A slot that is just being
- * attached may be missed; but begin_watching_children() tells of all children.
+ * Call note() for each slot of the database. Reads the slots without a lock, so a slot that is just
+ * being attached may be missed. That does no harm, since begin_watching_children() of the new slot
+ * lets all children be judged.
  */
 template <typename Note>
 static void
 tell_slots(Oid database, Note note)
 {
-	/* The transaction is visible before the set is read or written. */
+	/* A full barrier: the transaction is visible to others before the set is read or written. */
 	pg_memory_barrier();
 	for (int i = 0; i < shared->max_databases; i++)
 	{
@@ -145,7 +153,7 @@ take_told_jobs(Database *db, ToldTaken *taken)
 {
 	ChildWatch *watch = &db->children;
 	*taken = {};
-	/* `told` first: what is added from here on sets it again. */
+	/* Clear `told` first: a process that adds an id from here on sets `told` again. */
 	if (pg_atomic_exchange_u32(&watch->told, 0) == 0)
 		return;
 	taken->all = pg_atomic_exchange_u32(&watch->all, 0) != 0;

@@ -99,7 +99,10 @@ struct JobCount
 	DueSeconds due;
 	SeenBy whole; /* snapshot with which the whole queue was counted */
 
-	/* State of the reading of the next part of the seconds. */
+	/*
+	 * The seconds at which jobs become due are read from the table part by part. State of the next
+	 * part.
+	 */
 	enum Part : uint8
 	{
 		kIdle,

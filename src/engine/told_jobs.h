@@ -28,12 +28,14 @@ struct alignas(kCacheLine) ChildWatch
 	 * restore; 0: never.
 	 */
 	pg_atomic_uint64 rows_came_at;
-	/* Written more often, and so in other cache lines than the flag, which each end of a job reads. */
-	alignas(kCacheLine)
-		pg_atomic_uint32 told; /* 1: there may be ids in the sets below, or `all` is set */
-	pg_atomic_uint32 all;	   /* 1: all blocked children are to be judged */
-	ToldJobs children;		   /* children to judge */
-	ToldJobs parents;		   /* parents whose children are to be judged */
+	/*
+	 * The fields from here on are written more often. So they are in other cache lines than
+	 * `childless`, which each end of a job reads.
+	 */
+	alignas(kCacheLine) pg_atomic_uint32 told; /* 1: the sets below may have ids, or `all` is set */
+	pg_atomic_uint32 all;					   /* 1: all blocked children are to be judged */
+	ToldJobs children;						   /* children to judge */
+	ToldJobs parents;						   /* parents whose children are to be judged */
 };
 
 void init_child_watch(ChildWatch *watch);

@@ -75,7 +75,7 @@ JobGraph::find_ref(const text *ref) const
 	return found != end && compare_text(elements_[*found].ref, ref) == 0 ? *found : kNoElement;
 }
 
-/* Find the elements that the refs name. */
+/* Find the elements whose names are listed in `after`. */
 void
 JobGraph::resolve()
 {
@@ -102,8 +102,8 @@ JobGraph::resolve()
 }
 
 /*
- * Return the next parent of the element that is not placed yet; kNoElement: there is none. Raises
- * 22023 if the parent is on the stack.
+ * Return the next parent of the element of this step, out of the parents that are not placed yet;
+ * kNoElement: all are placed. Raises 22023 if the parent is on the stack.
  */
 uint32
 JobGraph::next_parent(Step *step, const uint8 *state) const
@@ -125,8 +125,8 @@ JobGraph::next_parent(Step *step, const uint8 *state) const
 }
 
 /*
- * Place the element after its parents. A chain of parents may be as long as the array, so there is
- * a stack instead of a recursion.
+ * Place the element after its parents. A chain of parents may be as long as the array, so this
+ * function uses a stack instead of a recursion.
  */
 void
 JobGraph::visit(uint32 element, uint32 *placed, uint8 *state, Step *stack)
@@ -186,7 +186,7 @@ JobGraph::draw_ids(int64 *ids) const
 	auto *drawn = static_cast<int64 *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, (n_ + 1) * sizeof(int64)));
 	draw_job_ids(drawn, static_cast<int>(n_));
-	/* Somebody may have altered the sequence. */
+	/* Sort the ids: they descend if ALTER SEQUENCE has given the sequence a negative increment. */
 	std::sort(drawn, drawn + n_);
 	for (uint32 i = 0; i < n_; i++)
 		ids[order_[i]] = drawn[i];

@@ -219,7 +219,10 @@ require_all(const JobSpec &spec, int element)
 
 static constexpr char kUniqueKey[] = "unique_key";
 
-/* Read one key of element i. Returns false if the element has no such key, or null. */
+/*
+ * Read one key of element i. Returns false if the element does not have the key, or if its value is
+ * null.
+ */
 static bool
 find_key(Jsonb *jobs, uint32 i, const char *key, JsonbValue *value)
 {

@@ -130,7 +130,10 @@ parents_of_argument(Datum *ids, int n)
 	return PointerGetDatum(parents);
 }
 
-/* Make the job blocked. Its run_at says how long it is delayed from now on. */
+/*
+ * Make the job blocked. The time from now to its run_at becomes the delay that begins when the last
+ * parent ends.
+ */
 static void
 block(NewJob *job, const JobSpec &spec, int parents, TimestampTz now)
 {

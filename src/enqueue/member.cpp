@@ -24,7 +24,7 @@ require_batch_columns()
 static bool
 may_use(const BatchRow &batch)
 {
-	/* The usual case comes first. */
+	/* Usually the caller is the maker, so check that first. */
 	return (OidIsValid(batch.maker) && has_privs_of_role(GetUserId(), batch.maker)) || is_owner();
 }
 
@@ -66,9 +66,9 @@ require_open_batch(int64 batch_id)
 			ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("batch %lld is closed", static_cast<long long>(batch_id)),
-			 errdetail("Only a transaction that has the lease of one of its jobs in hand can "
-					   "add jobs to it."),
-			 errhint("Call pgq_assert_lease for that job first, in the same transaction, or add "
+			 errdetail("Only a transaction that has the lease of a member in hand can add jobs "
+					   "to a closed batch."),
+			 errhint("Call pgq_assert_lease for that member first, in the same transaction, or add "
 					 "the job to a new batch.")));
 }
 

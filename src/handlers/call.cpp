@@ -22,7 +22,7 @@ begin_handler_transaction(bool read_committed)
 {
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
-	/* The role may have other defaults for its sessions. */
+	/* The role may have set other defaults for its sessions, such as read-only transactions. */
 	XactReadOnly = false;
 	if (read_committed)
 		XactIsoLevel = XACT_READ_COMMITTED;
@@ -30,8 +30,8 @@ begin_handler_transaction(bool read_committed)
 }
 
 /*
- * Begin a transaction of the worker's own, which does not wait for a standby at its commit, nor
- * gives up a wait for a lock because of a setting of the role.
+ * Begin a transaction of the worker's own. Its commit does not wait for a standby, and the settings
+ * of the role do not end its waits for locks.
  */
 static void
 begin_own_transaction()
@@ -166,8 +166,8 @@ composite_of(TupleDesc desc, const HandledJob &job)
 }
 
 /*
- * Return the row type that the function takes. The checks have compared it with that of the
- * extension. Look it up anew for each call: ALTER EXTENSION UPDATE adds attributes.
+ * Return the row type of the function's argument. The checks have compared this type with the one
+ * of the extension. Look the type up for each call, since ALTER EXTENSION UPDATE adds attributes.
  */
 static TupleDesc
 claimed_job_type(const HandlerRow &handler)
@@ -212,8 +212,8 @@ call_function(const HandlerRow &handler, Datum argument, bool *is_null)
 }
 
 /*
- * Run the function once for all jobs, or once for each. It may leave another user or security
- * context behind, with SET ROLE; the acks need the rights of the worker's role.
+ * Run the function once for all jobs, or once for each job. The function may leave another user or
+ * security context behind, by SET ROLE. The acks need the rights of the worker's role.
  */
 static void
 run_function(const HandlerRow &handler, const HandledJob *first, int n, Datum *results,
@@ -302,7 +302,7 @@ call_handler(const HandlerRow &handler, HandledJob *first, int n, bool *stale)
 	auto *no_result = static_cast<bool *>(palloc(n * sizeof(bool)));
 	stop_point("handler-call");
 	run_function(handler, first, n, results, no_result);
-	/* The acks see what the call has written. */
+	/* Take a new snapshot, so that the acks see the changes that the call has made. */
 	PopActiveSnapshot();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	stop_point("handler-ack");

@@ -7,7 +7,10 @@
 
 namespace pgq {
 
-/* One snapshot of all tables, as when the scheduler judges the child. */
+/*
+ * The statement that finds all parents. One statement reads all tables with one snapshot, as the
+ * scheduler does when it judges the child.
+ */
 static constexpr char kFindParents[] =
 	"SELECT d.parent_id, d.ref, "
 	"CASE WHEN j.job_id IS NOT NULL THEN CASE WHEN pgq_ext.is_leased(j.job_id) THEN 'leased' "

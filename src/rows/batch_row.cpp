@@ -26,8 +26,8 @@ batch_row_of(HeapTuple tuple, TupleDesc desc)
 namespace {
 
 /*
- * The place of the row that this session has read last. Sessions add many jobs to one batch, and the
- * index is looked up only if the version at the place is not the one that the snapshot sees.
+ * The place of the row that this session has read last. A session often adds many jobs to one
+ * batch. The index is searched only if the snapshot does not see the version at this place.
  */
 struct KnownPlace
 {

@@ -24,9 +24,10 @@ bool find_batch(int64 batch_id, BatchRow *batch);
 /* What a note says of n members. The numbers are stored. */
 enum class Note : int16
 {
-	kAdded = 1,		/* members were added */
-	kDead = 2,		/* members have become dead letters */
-	kCancelled = 3, /* this and the following: members have ended in another way than by an ack */
+	kAdded = 1, /* members were added */
+	kDead = 2,	/* members have become dead letters */
+	/* this kind and the kinds below: members have ended in another way than by an ack */
+	kCancelled = 3,
 	kExpired = 4,
 	kPurged = 5,
 	kDropped = 6, /* with their queue */

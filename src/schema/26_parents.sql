@@ -4,7 +4,7 @@ CREATE FUNCTION pgq_ext.dependency_came() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dependency_came';
 REVOKE ALL ON FUNCTION pgq_ext.dependency_came() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.dependency_came() IS
-'Internal: lets jobs look for their children when they end, after SQL has inserted a dependency.';
+'Internal: notes that SQL has inserted dependencies or outcomes, so that jobs that end have to look for children.';
 
 CREATE TRIGGER dependency_came BEFORE INSERT ON pgq_ext.job_dependency
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
@@ -27,4 +27,4 @@ CREATE FUNCTION pgq_parents(job_id bigint, lease bigint) RETURNS SETOF pgq_ext.p
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 3 AS 'MODULE_PATHNAME', 'pgq_parents';
 REVOKE ALL ON FUNCTION pgq_parents FROM PUBLIC;
 COMMENT ON FUNCTION pgq_parents IS
-'Return the parents of a job that a worker has: the jobs after which it was enqueued. job_id: the id of the parent. ref: the name of the parent in the call that has enqueued both. state: acked, cancelled, expired, purged, dropped, deleted; dead: it is a dead letter, or was one that was deleted; waiting or leased: the dead letter was redriven; unknown: it was deleted while triggers were disabled. result: as passed to pgq_ack. error: the last error of a dead letter. The lease is asserted as by pgq_assert_lease. Error: PQ001 the lease is stale.';
+'Return the parents of a job that a worker has: the jobs after which it was enqueued. job_id: the id of the parent. ref: the name of the parent, if one call has enqueued parent and child. state: acked, cancelled, expired, purged, dropped, deleted; dead: the parent is a dead letter, or was a dead letter that was deleted; waiting or leased: the parent was a dead letter, and was redriven; unknown: the parent was deleted while triggers were disabled. result: as passed to pgq_ack. error: the last error of a dead letter. The lease is asserted as by pgq_assert_lease. Error: PQ001 the lease is stale.';

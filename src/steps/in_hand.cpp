@@ -239,8 +239,9 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		result = Revoked::kInHand;
 	});
 	/*
-	 * The call of a handler uses the lease. Interrupt it, or the cancel would wait for its end. If
-	 * the call has more jobs, its worker runs them again, and looks at the lease anew.
+	 * The call of a handler uses the lease. Interrupt the call, since otherwise the cancel would
+	 * wait for its end. If the call has more jobs, its worker runs the other jobs again, and looks
+	 * at this lease again.
 	 */
 	if (cancel_handler_call(call) && !with_others)
 		(void) change_lease(tables().database, job_id, [&](QueueHold &, Lease *lease) {

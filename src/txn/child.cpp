@@ -1,4 +1,4 @@
-/* Effects on what memory knows about children (engine/child_watch.h). */
+/* Effects on the memory about children (engine/child_watch.h). */
 #include "engine/child_watch.h"
 #include "txn/effects.h"
 #include "txn/pending.h"

@@ -1,7 +1,8 @@
 /*
- * Duty: judge blocked children (dependencies/judge.h) that memory was told of, and delete dependencies
- * and outcomes that no job needs any more (dependencies/garbage.h). A step is one transaction of at most
- * 64 children: a parent with many children, and a chain of cancels, take many steps.
+ * Duty: judge blocked children (dependencies/judge.h) of which the scheduler was told, and delete
+ * dependencies and outcomes that no job needs any more (dependencies/garbage.h). A step is one
+ * transaction with at most 64 children. So a parent with many children, or a chain of cancels,
+ * takes many steps.
  */
 #include "core/ring_policy.h"
 #include "dependencies/garbage.h"
@@ -17,7 +18,7 @@ namespace pgq {
 
 /* ---- which children ---- */
 
-/* All blocked children are judged from here on, so what was told before is forgotten. */
+/* Begin to judge all blocked children. The ids that are not judged yet are not needed any more. */
 static void
 begin_child_sweep(ChildrenState &state)
 {
@@ -28,8 +29,8 @@ begin_child_sweep(ChildrenState &state)
 }
 
 /*
- * Judge the child again after 100 ms, 200 ms ... 1.6 s, as long as such children are left. Without room to
- * remember it, judge all children.
+ * Judge the child again after 100 ms. If such children are still left then, the next delays are 200
+ * ms, 400 ms ... 1.6 s. If the list has no room for the child, judge all children.
  */
 static void
 judge_later(ChildrenState &state, int64 child_id)
@@ -96,8 +97,8 @@ has_children_to_judge(const SchedulerState &scheduler)
 }
 
 /*
- * Return the next children to judge. Children that are told of while others are judged wait until these
- * are done.
+ * Return the next children to judge. The children that were taken from memory are judged first;
+ * then the next ones are taken.
  */
 static int
 next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])
@@ -170,7 +171,10 @@ judge_some(SchedulerState &scheduler)
 		rest_after_this();
 }
 
-/* A database that was updated from version 0.1 has no children before it has the columns for them. */
+/*
+ * Forget the children of which the scheduler was told. A database that was updated from version 0.1
+ * has no children before it gets the columns for them.
+ */
 static void
 forget_told(SchedulerState &scheduler)
 {
@@ -182,8 +186,8 @@ forget_told(SchedulerState &scheduler)
 }
 
 /*
- * Judge the next children. If a step has raised an error, it is not known which children were judged:
- * judge all.
+ * Judge the next children. After an error in a step it is not known which children were judged;
+ * then judge all children.
  */
 static bool
 judge_step(SchedulerState &scheduler)
@@ -208,8 +212,8 @@ judge_step(SchedulerState &scheduler)
 /* ---- garbage ---- */
 
 /*
- * Note that no job has a child, if that is so. The lock keeps away every transaction that inserts
- * dependencies, also a prepared one.
+ * If no job has a child, note that in memory. The lock excludes all open and prepared transactions
+ * that have inserted dependencies.
  */
 static void
 lower_flag(SchedulerState &scheduler)
@@ -221,7 +225,7 @@ lower_flag(SchedulerState &scheduler)
 		expect_no_children(scheduler.database);
 }
 
-/* Returns whether there is more garbage to look for. */
+/* Take a step of the collection of garbage. Returns whether another step should follow at once. */
 static bool
 collect_step(SchedulerState &scheduler)
 {
@@ -285,13 +289,13 @@ settle_children(SchedulerState &scheduler)
 		collect_garbage(scheduler);
 	else if (judge_step(scheduler))
 	{
-		/* Duties that have waited for longer run first. */
+		/* Other duties that are due run before the next step of this duty. */
 		state.delay = 0;
 		state.not_before = monotonic_now();
 	}
 	else
 	{
-		/* A lock was not free: 10 ms, 20 ms ... 1 s. */
+		/* A lock was not free. Try again after 10 ms, 20 ms ... 1 s. */
 		state.delay = Max(kHousekeeping / 100, Min(2 * state.delay, kHousekeeping));
 		state.not_before = monotonic_now() + state.delay;
 	}
