@@ -2,13 +2,14 @@
 # Compares the speed of pgq_ext with other queues in PostgreSQL, on throw-away servers.
 #
 #   bench/run.sh short [WORKLOAD...]    under 3 minutes: pgq_ext and the SKIP LOCKED table, the figures to watch every day
-#   bench/run.sh full [WORKLOAD...]     about 60 minutes, 70 with pgmq: everything; writes docs/benchmarks.md when no
+#   bench/run.sh full [WORKLOAD...]     about 70 minutes, 80 with pgmq: everything; writes docs/benchmarks.md when no
 #                                       workload is named
 #   bench/run.sh tiny [WORKLOAD...]     about a minute, to see whether it works; its figures mean nothing
 #   bench/run.sh rivals|rivals-tiny     runs bench/rivals.sh, which compares with more queues, in PostgreSQL and elsewhere
 #
 #   OUT=DIR        keep the results in DIR, a file for each workload; a workload that is run again replaces its file.
-#                  bench/report.pl DIR prints the tables, bench/report.pl DIR docs writes docs/benchmarks.md
+#                  bench/report.pl DIR prints the tables, bench/report.pl DIR docs writes docs/benchmarks.md, and
+#                  bench/report.pl DIR docs WORKLOAD... replaces only the sections of these workloads there
 #   PGMQ_DIR=DIR   let pgmq take part, whose pgmq.sql is somewhere below DIR
 #
 # The sides (bench/sides/*.sql) take turns in each round, with the same client (bench/load); the medians of the rounds
@@ -693,6 +694,7 @@ run_scrape()
 echo "Building, then ${#workloads[@]} workloads: ${workloads[*]}"
 build
 machine >"$out/machine.txt"
+$all || printf 'workloads\t%s\n' "$*" >>"$out/machine.txt"
 for number in "${!workloads[@]}"; do
 	workload=${workloads[number]}
 	: >"$out/$workload.tsv"
