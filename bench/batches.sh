@@ -25,15 +25,15 @@ run_members()
 		for side in pgq_ext asked member child counted; do
 			# Children must not come from a stock, or their rate would not be the one at which they become ready.
 			[ $side = child ] && waiting=32 || waiting=10000
-			turn $waiting do=enqueue,claim,ack clients=32 seconds=$seconds
+			turn $waiting do=enqueue,claim,ack clients=32 seconds=$member_seconds
 		done
 		case='bulk 500'
 		for side in pgq_ext asked member counted; do
-			turn 10000 do=enqueue,claim,ack clients=1 batch=500 seconds=$seconds
+			turn 10000 do=enqueue,claim,ack clients=1 batch=500 seconds=$member_seconds
 		done
 		case='finish 32'
 		for side in pgq_ext asked member counted; do
-			turn "$member_stock" do=claim,ack clients=32 seconds=$seconds jobs=$((member_stock - 32))
+			turn "$member_stock" do=claim,ack clients=32 seconds=$member_seconds jobs=$((member_stock - 32))
 		done
 		case=ready
 		make_ready
@@ -149,7 +149,7 @@ run_open()
 				record idle "$(awk "BEGIN { print ($(scheduler_time) - $before) / 1e6 / $open_seconds * 60 }")"
 				echo " $(tail -n 1 "$out/$workload.tsv" | cut -f 5) ms of processor time in a minute"
 			fi
-			turn 10000 do=enqueue,claim,ack clients=32 seconds=$seconds
+			turn 10000 do=enqueue,claim,ack clients=32 seconds=$member_seconds
 		done
 		count_jobs
 	done

@@ -45,7 +45,7 @@ case $form in
 		lockers=(1 8 32) takeovers=200 idle_seconds=60
 		handler_workers=(1 2 4 8) handled_jobs=200000 bulk_handled=1000000 noted_jobs=2000
 		scraped_jobs=10000000 scrapes=50
-		member_stock=150000 ready_children=20000 small_batches=20 large_batch=1000000 chain_jobs=1000
+		member_stock=150000 member_seconds=3 ready_children=20000 small_batches=20 large_batch=1000000 chain_jobs=1000
 		open_batches=100000 open_rounds=2 open_seconds=60 ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
@@ -63,7 +63,7 @@ case $form in
 		lockers=(1 8 32) takeovers=200 idle_seconds=20
 		handler_workers=(1 4) handled_jobs=40000 bulk_handled=400000 noted_jobs=500
 		scraped_jobs=1000000 scrapes=50
-		member_stock=60000 ready_children=5000 small_batches=10 large_batch=100000 chain_jobs=300
+		member_stock=60000 member_seconds=1.5 ready_children=5000 small_batches=10 large_batch=100000 chain_jobs=300
 		open_batches=10000 open_rounds=2 open_seconds=20 ;;
 	tiny)
 		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open)
@@ -81,7 +81,7 @@ case $form in
 		lockers=(1 8) takeovers=20 idle_seconds=2
 		handler_workers=(1) handled_jobs=2000 bulk_handled=10000 noted_jobs=20
 		scraped_jobs=10000 scrapes=3
-		member_stock=10000 ready_children=500 small_batches=2 large_batch=3000 chain_jobs=20
+		member_stock=10000 member_seconds=0.3 ready_children=500 small_batches=2 large_batch=3000 chain_jobs=20
 		open_batches=500 open_rounds=1 open_seconds=2 ;;
 	*) usage ;;
 esac
