@@ -163,8 +163,13 @@ is(sql("SELECT blocked, parents FROM pgq_ext.job WHERE job_id = $child"), '|1', 
 sql(q{SELECT pgq_ack(job_id, lease) FROM pgq_claim('children', 5)});
 is(sql("SELECT parents FROM pgq_ext.finished_job WHERE job_id = $child"), '1', '... also in the record');
 
+# A parent that no claim gets, as an approval of docs/workflows.md.
+my $unasked = sql(q{SELECT pgq_enqueue('plain', '"nobody answers"', delay => '8 days', expires_in => '10 ms')});
+my %of = map { $_ => sql(qq{SELECT pgq_enqueue('children', '"of an expired job"', after => ARRAY[$unasked], on_parent_failure => '$_')}) } qw(cancel run hold);
 $child = sql(qq{SELECT pgq_enqueue('children', '"expires"', after => ARRAY[$parent], expires_in => '10 ms')});
 is(sql("SELECT state FROM pgq_result($child, '60 s')"), 'expired', 'a blocked job can expire');
+wait_for($node, "(SELECT state FROM pgq_result($of{$_->[0]})) = '$_->[1]'") for [ 'cancel', 'cancelled' ], [ 'run', 'ready' ], [ 'hold', 'cancelled' ];
+is(sql(q{SELECT p.state FROM pgq_claim('children') c, pgq_parents(c.job_id, c.lease) p}), 'expired', 'the children of a job that expires');
 
 # ---- dumps, publications, databases that were updated ----
 
