@@ -15,7 +15,8 @@ class JobGraph
 public:
 	/*
 	 * Read the names of all elements. Raises 22023 if an element names an unknown ref, if a ref is
-	 * used twice, or if elements wait for each other in a circle.
+	 * used twice, or if elements wait for each other in a circle. A later element with the same unique
+	 * key as an earlier one is not another job: who waits for it, waits for the earlier one.
 	 */
 	void read(Jsonb *jobs);
 
@@ -43,8 +44,9 @@ private:
 	struct Element
 	{
 		const text *ref;
+		const text *key;		   /* the unique key, or NULL */
 		const ParentList *parents; /* or NULL */
-		uint32 *inside;			   /* by parent: the element that it names; kNoElement: a job id */
+		uint32 *inside;			   /* by parent: the element that it means; kNoElement: a job id */
 		OnFailure on_failure;
 		bool is_parent;
 	};
@@ -60,7 +62,10 @@ private:
 	static constexpr uint8 kPlaced = 2;
 
 	void read_names(Jsonb *jobs);
-	void sort_refs();
+	template <typename Name> uint32 *sorted_by(Name name, uint32 n) const;
+	template <typename Name>
+	static uint32 first_with(const uint32 *sorted, uint32 n, Name name, const text *wanted);
+	void sort_names();
 	uint32 find_ref(const text *ref) const;
 	void resolve();
 	void order();
@@ -71,6 +76,8 @@ private:
 	uint32 n_ = 0;
 	uint32 *refs_ = nullptr; /* the elements with a ref, in the order of these */
 	uint32 n_refs_ = 0;
+	uint32 *keys_ = nullptr; /* the elements with a unique key, in the order of these */
+	uint32 n_keys_ = 0;
 	int64 n_parents_ = 0;	  /* sum over the elements */
 	uint32 *order_ = nullptr; /* the elements, parents first */
 };
