@@ -17,7 +17,7 @@ enum class Verdict : uint8
 	kReady,		/* the child becomes ready */
 	kCancelled, /* the child is cancelled */
 	kUnknown,	/* it is not known how a parent has ended; rows may still come, as in a restore */
-	kLater,		/* another session has the child in hand, or the child has not been looked at */
+	kLater, /* the child would be made ready or cancelled, but another session has its row in hand */
 };
 
 struct Judged
@@ -27,10 +27,12 @@ struct Judged
 };
 
 /*
- * Lock the rows of those of the children that are blocked, without waiting, and judge these by one
- * snapshot. Returns the number of blocked children among them, each with its verdict.
+ * Judge the blocked ones among the children by one snapshot, and lock the rows of those that become
+ * ready or are cancelled, without waiting. *n: the number of ids, which ascend; set to the number of
+ * those that were looked at, since a step looks at a bounded number of parents. Returns the number of
+ * blocked children among these, each with its verdict.
  */
-int judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce]);
+int judge_children(const int64 *ids, int *n, Judged (&judged)[kChildrenAtOnce]);
 
 /*
  * Carry out the verdict kReady or kCancelled. judge_children() has locked the row in this
@@ -39,8 +41,11 @@ int judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce]);
  */
 bool settle_child(const Judged &judged);
 
-/* Find children of the parent with greater ids than `after`, in the order of their ids. */
-int children_of(int64 parent_id, int64 after, int64 (&ids)[kChildrenAtOnce]);
+/*
+ * Find children of any of the parents with greater ids than `after`, each once, in the order of their
+ * ids.
+ */
+int children_of(const int64 *parents, int n, int64 after, int64 (&ids)[kChildrenAtOnce]);
 
 /* Find blocked jobs with greater ids than `after`, in the order of their ids. */
 int blocked_after(int64 after, int64 (&ids)[kChildrenAtOnce]);

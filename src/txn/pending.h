@@ -235,8 +235,9 @@ struct Effects
 	List<LockEffect> locks;
 	List<RateEffect> rates;
 	List<BatchEffect> batches;
-	List<ToldEffect> told; /* at most kJobsTold; more set all_children */
+	List<ToldEffect> told; /* at most kJobsTold; more set one of the following */
 	bool all_children;
+	int64 children_from;				/* not 0: all children with this id or a greater one */
 	List<MemberInHand> members_in_hand; /* nothing has to be done for these at the end */
 	bool announce;
 	bool announce_queue;

@@ -176,10 +176,18 @@ struct ChildrenState
 	ToldTaken taken;
 	int next_child;
 	int next_parent;
-	int64 parent_to; /* children of that parent up to this one were judged */
-	/* A sweep judges all blocked children, in the order of their ids. */
+	int64 parents_to; /* children of the next parents up to this one were judged */
+	/* Children for which the last step had no room, since it has looked at many parents. */
+	int64 left[kChildrenAtOnce];
+	int left_n;
+	/*
+	 * A sweep judges the blocked children with greater ids than swept_to, in their order. It takes
+	 * turns with what was told, so that it delays no child for long.
+	 */
 	bool sweeping;
+	bool swept_last; /* the last step was one of the sweep */
 	int64 swept_to;
+	int64 sweep_from = INT64_MAX; /* another sweep begins with this child; INT64_MAX: none */
 	/* Children that another session had in hand, to be judged again at that time (monotonic). */
 	int64 later[kChildrenAtOnce];
 	int later_n;
