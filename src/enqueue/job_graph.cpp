@@ -39,7 +39,8 @@ JobGraph::read_names(Jsonb *jobs)
 		n_refs_ += elements_[i].ref != nullptr;
 		n_keys_ += elements_[i].key != nullptr;
 		n_parents_ += parents != nullptr ? parents->n : 0;
-		if (i % 1024 == 0)
+		/* Many parents take milliseconds. */
+		if (parents != nullptr || i % 1024 == 0)
 			CHECK_FOR_INTERRUPTS();
 	}
 }
