@@ -12,6 +12,10 @@ namespace pgq {
 static constexpr int kGarbageAtOnce = 1000;
 
 /*
+ * OFFSET in the statements below keeps the planner from reading a whole table for a join with it.
+ */
+
+/*
  * Run a statement that looks for garbage. The first column of its result is the position at which
  * the next call goes on; the second column has the ids of the garbage. Returns the number of ids.
  */
@@ -58,8 +62,8 @@ delete_dependencies(int64 *last)
 		"WITH looked AS (SELECT child_id FROM pgq_ext.job_dependency WHERE child_id > $1 "
 		"ORDER BY child_id LIMIT $2), "
 		"gone AS (SELECT DISTINCT child_id FROM looked l "
-		"WHERE NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id = l.child_id) "
-		"AND NOT EXISTS (SELECT FROM pgq_ext.dead_job d WHERE d.job_id = l.child_id)) "
+		"WHERE NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id = l.child_id OFFSET 0) "
+		"AND NOT EXISTS (SELECT FROM pgq_ext.dead_job d WHERE d.job_id = l.child_id OFFSET 0)) "
 		"SELECT p.last, g.child_id FROM (SELECT CASE WHEN count(*) = $2 THEN max(child_id) ELSE 0 "
 		"END AS last FROM looked) p LEFT JOIN gone g ON true",
 		last, &ids);
@@ -119,7 +123,7 @@ delete_outcomes(int64 *last)
 		"WITH looked AS (SELECT job_id FROM pgq_ext.job_outcome WHERE job_id > $1 "
 		"ORDER BY job_id LIMIT $2), "
 		"gone AS (SELECT DISTINCT job_id FROM looked l WHERE NOT EXISTS "
-		"(SELECT FROM pgq_ext.job_dependency d WHERE d.parent_id = l.job_id)) "
+		"(SELECT FROM pgq_ext.job_dependency d WHERE d.parent_id = l.job_id OFFSET 0)) "
 		"SELECT p.last, g.job_id FROM (SELECT CASE WHEN count(*) = $2 THEN max(job_id) ELSE 0 END "
 		"AS last FROM looked) p LEFT JOIN gone g ON true",
 		last, &ids);

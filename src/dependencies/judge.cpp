@@ -39,14 +39,16 @@ find_children(const char *sql, const SpiArgument (&arguments)[arguments_n],
 	return n;
 }
 
+/* With many parents a step reads at most kChildrenAtOnce dependencies of each. */
 int
-children_of(int64 parent_id, int64 after, int64 (&ids)[kChildrenAtOnce])
+children_of(const int64 *parents, int n, int64 after, int64 (&ids)[kChildrenAtOnce])
 {
-	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(parent_id), false},
+	const SpiArgument arguments[] = {id_array(parents, n),
 									 {INT8OID, Int64GetDatum(after), false},
 									 {INT4OID, Int32GetDatum(kChildrenAtOnce), false}};
-	return find_children("SELECT child_id FROM pgq_ext.job_dependency WHERE parent_id = $1 "
-						 "AND child_id > $2 ORDER BY child_id LIMIT $3",
+	return find_children("SELECT DISTINCT c.child_id FROM unnest($1) AS p (id), LATERAL ("
+						 "SELECT child_id FROM pgq_ext.job_dependency WHERE parent_id = p.id "
+						 "AND child_id > $2 ORDER BY child_id LIMIT $3) c ORDER BY 1 LIMIT $3",
 						 arguments, ids);
 }
 
@@ -94,41 +96,36 @@ verdict_on(const Parents &parents, bool settled)
 }
 
 /*
- * Lock the rows of the children that are blocked, without waiting. Stops before a child that would
- * make the number of parents greater than kParentsAtOnce. Returns the number of locked children.
+ * Return how many of the children this step looks at. A step stops before the child with which the
+ * number of parents would become greater than kParentsAtOnce, unless this child is the first one.
  */
 static int
-lock_blocked(const int64 *ids, int n, int64 (&locked)[kChildrenAtOnce])
+within_bound(const int64 *ids, int n)
 {
 	static constexpr int kParentsAtOnce = 2000;
-	const SpiArgument arguments[] = {id_array(ids, n)};
+	const SpiArgument arguments[] = {id_array(ids, n),
+									 {INT4OID, Int32GetDatum(kParentsAtOnce), false}};
 	spi_begin();
-	auto rows = static_cast<int>(spi_execute(
-		"SELECT job_id, COALESCE(parents, 0::smallint) FROM pgq_ext.job WHERE job_id = ANY($1) "
-		"AND blocked IS NOT NULL FOR UPDATE SKIP LOCKED",
-		arguments));
-	int parents = 0;
-	int found = 0;
-	for (int i = 0; i < rows; i++)
-	{
-		parents += DatumGetInt16(spi_value(i, 2, INT2OID));
-		if (found > 0 && parents > kParentsAtOnce)
-			break;
-		locked[found++] = DatumGetInt64(spi_value(i, 1, INT8OID));
-	}
+	(void) spi_execute("SELECT min(c.job_id) FROM (SELECT job_id, parents, sum(parents) OVER "
+					   "(ORDER BY job_id) AS total FROM pgq_ext.job WHERE job_id = ANY($1) "
+					   "AND blocked IS NOT NULL) c WHERE c.total > $2 AND c.total > c.parents",
+					   arguments);
+	bool all;
+	int64 beyond = DatumGetInt64(spi_value(0, 1, INT8OID, &all));
 	SPI_finish();
-	return found;
+	return all ? n : static_cast<int>(std::lower_bound(ids, ids + n, beyond) - ids);
 }
 
 /*
  * The statement that finds the states of all parents. A child that has fewer dependencies than
  * parents has unknown parents: some of its dependencies were deleted. A job may have several
- * outcomes if SQL has inserted the job again; then the newest outcome counts.
+ * outcomes if SQL has inserted the job again; then the newest outcome counts. OFFSET keeps the planner
+ * from reading all jobs for a hash table of their ids.
  */
 static constexpr char kJudge[] =
 	"WITH d AS (SELECT child_id, on_failure, "
-	"EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id = parent_id) AS live, "
-	"EXISTS (SELECT FROM pgq_ext.dead_job l WHERE l.job_id = parent_id) AS dead, "
+	"EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id = parent_id OFFSET 0) AS live, "
+	"EXISTS (SELECT FROM pgq_ext.dead_job l WHERE l.job_id = parent_id OFFSET 0) AS dead, "
 	"(SELECT outcome FROM pgq_ext.job_outcome o WHERE o.job_id = parent_id "
 	"ORDER BY ended_at DESC LIMIT 1) AS outcome "
 	"FROM pgq_ext.job_dependency WHERE child_id = ANY($1)) "
@@ -139,15 +136,41 @@ static constexpr char kJudge[] =
 	"COALESCE(bool_or(d.outcome IS NULL AND NOT d.live AND NOT d.dead), false) "
 	"OR count(d.child_id) < max(COALESCE(c.parents, 0)) "
 	"FROM pgq_ext.job c LEFT JOIN d ON d.child_id = c.job_id "
-	"WHERE c.job_id = ANY($2) AND c.blocked IS NOT NULL GROUP BY c.job_id";
+	"WHERE c.job_id = ANY($1) AND c.blocked IS NOT NULL GROUP BY c.job_id";
 static_assert(static_cast<int>(JobOutcome::kAcked) == 1);
 
-int
-judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce])
+/*
+ * Lock the rows of the children that become ready or are cancelled, so that the scheduler waits for
+ * nobody when it writes them. A child that is not locked is judged later.
+ */
+static void
+lock_judged(Judged *judged, int n)
 {
 	int64 locked[kChildrenAtOnce];
-	int locked_n = lock_blocked(ids, n, locked);
-	const SpiArgument arguments[] = {id_array(locked, locked_n), id_array(ids, n)};
+	int wanted = 0;
+	auto is_settled = [](const Judged &j) {
+		return j.verdict == Verdict::kReady || j.verdict == Verdict::kCancelled;
+	};
+	for (int i = 0; i < n; i++)
+		if (is_settled(judged[i]))
+			locked[wanted++] = judged[i].child_id;
+	if (wanted == 0)
+		return;
+	const SpiArgument arguments[] = {id_array(locked, wanted)};
+	int locked_n = find_children("SELECT job_id FROM pgq_ext.job WHERE job_id = ANY($1) "
+								 "AND blocked IS NOT NULL FOR UPDATE SKIP LOCKED",
+								 arguments, locked);
+	for (int i = 0; i < n; i++)
+		if (is_settled(judged[i]) &&
+			std::find(locked, locked + locked_n, judged[i].child_id) == locked + locked_n)
+			judged[i].verdict = Verdict::kLater;
+}
+
+int
+judge_children(const int64 *ids, int *n, Judged (&judged)[kChildrenAtOnce])
+{
+	*n = within_bound(ids, *n);
+	const SpiArgument arguments[] = {id_array(ids, *n)};
 	spi_begin();
 	auto found = static_cast<int>(spi_execute(kJudge, arguments));
 	/*
@@ -157,14 +180,13 @@ judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce])
 	bool settled = !rows_may_come(tables().database);
 	for (int i = 0; i < found; i++)
 	{
-		int64 id = DatumGetInt64(spi_value(i, 1, INT8OID));
 		auto flag = [i](int column) { return DatumGetBool(spi_value(i, column, BOOLOID)); };
 		const Parents parents = {static_cast<OnFailure>(DatumGetInt16(spi_value(i, 2, INT2OID))),
 								 flag(3), flag(4), flag(5), flag(6)};
-		bool ours = std::find(locked, locked + locked_n, id) != locked + locked_n;
-		judged[i] = {id, ours ? verdict_on(parents, settled) : Verdict::kLater};
+		judged[i] = {DatumGetInt64(spi_value(i, 1, INT8OID)), verdict_on(parents, settled)};
 	}
 	SPI_finish();
+	lock_judged(judged, found);
 	return found;
 }
 

@@ -18,8 +18,7 @@ enum class Verdict : uint8
 	kReady,		/* the child becomes ready */
 	kCancelled, /* the child is cancelled */
 	kUnknown,	/* a parent is in no table, but its row may still come, as in a restore */
-	/* to be judged again: another session has the child, or the step has too many parents */
-	kLater,
+	kLater,		/* the child would become ready or be cancelled, but another session has its row */
 };
 
 struct Judged
@@ -29,10 +28,12 @@ struct Judged
 };
 
 /*
- * Lock the rows of the children that are blocked, without waiting, and judge these children by one
- * snapshot. Returns the number of blocked children, which are in `judged` with their verdicts.
+ * Judge the blocked children among the ids by one snapshot. Lock the rows of the children that become
+ * ready or are cancelled, without waiting. The ids ascend. *n: their number; set to the number of ids
+ * at which this step has looked, since a step looks at a bounded number of parents. Returns the
+ * number of blocked children, which are in `judged` with their verdicts.
  */
-int judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce]);
+int judge_children(const int64 *ids, int *n, Judged (&judged)[kChildrenAtOnce]);
 
 /*
  * Make the child ready or cancel it, as the verdict says (kReady or kCancelled). judge_children()
@@ -42,10 +43,11 @@ int judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce]);
 bool settle_child(const Judged &judged);
 
 /*
- * Find the children of the parent with ids greater than `after`, in ascending order. Returns their
- * number, at most kChildrenAtOnce.
+/*
+ * Find the children of any of the parents with ids greater than `after`, each once, in ascending order.
+ * Returns their number, at most kChildrenAtOnce.
  */
-int children_of(int64 parent_id, int64 after, int64 (&ids)[kChildrenAtOnce]);
+int children_of(const int64 *parents, int n, int64 after, int64 (&ids)[kChildrenAtOnce]);
 
 /*
  * Find the blocked jobs with ids greater than `after`, in ascending order. Returns their number, at

@@ -9,6 +9,7 @@ init_child_watch(ChildWatch *watch)
 	pg_atomic_init_u64(&watch->rows_came_at, 0);
 	pg_atomic_init_u32(&watch->told, 1);
 	pg_atomic_init_u32(&watch->all, 1);
+	pg_atomic_init_u64(&watch->all_from, PG_UINT64_MAX);
 	for (ToldJobs *set : {&watch->children, &watch->parents})
 		for (pg_atomic_uint64 &place : set->id)
 			pg_atomic_init_u64(&place, 0);
@@ -66,9 +67,9 @@ rows_may_come(const Database *db)
 static uint32
 first_place(int64 id)
 {
-	return static_cast<uint32>((static_cast<uint64>(id) * UINT64CONST(0x9E3779B97F4A7C15)) >> 57);
+	return static_cast<uint32>((static_cast<uint64>(id) * UINT64CONST(0x9E3779B97F4A7C15)) >> 54);
 }
-static_assert(kToldJobs == 1U << 7);
+static_assert(kToldJobs == 1U << 10);
 
 /*
  * Add the id to the set. Returns false if the kTries places from its first place on have other ids.
@@ -124,13 +125,29 @@ tell_slots(Oid database, Note note)
 	}
 }
 
+/* New children have the greatest ids, so those that were blocked before are not judged again. */
+static void
+add_from(ChildWatch *watch, int64 child_id)
+{
+	auto id = static_cast<uint64>(child_id);
+	uint64 from = pg_atomic_read_u64(&watch->all_from);
+	while (id < from && !pg_atomic_compare_exchange_u64(&watch->all_from, &from, id))
+		;
+}
+
 void
 tell_child(Oid database, int64 child_id)
 {
 	tell_slots(database, [=](ChildWatch *watch) {
 		if (!add_told(&watch->children, child_id))
-			pg_atomic_exchange_u32(&watch->all, 1);
+			add_from(watch, child_id);
 	});
+}
+
+void
+tell_children_from(Oid database, int64 child_id)
+{
+	tell_slots(database, [=](ChildWatch *watch) { add_from(watch, child_id); });
 }
 
 void
@@ -153,10 +170,14 @@ take_told_jobs(Database *db, ToldTaken *taken)
 {
 	ChildWatch *watch = &db->children;
 	*taken = {};
+	taken->all_from = INT64_MAX;
 	/* Clear `told` first: a process that adds an id from here on sets `told` again. */
 	if (pg_atomic_exchange_u32(&watch->told, 0) == 0)
 		return;
 	taken->all = pg_atomic_exchange_u32(&watch->all, 0) != 0;
+	uint64 from = pg_atomic_exchange_u64(&watch->all_from, PG_UINT64_MAX);
+	if (from != PG_UINT64_MAX)
+		taken->all_from = static_cast<int64>(from);
 	taken->children = take_set(&watch->children, taken->child);
 	taken->parents = take_set(&watch->parents, taken->parent);
 }

@@ -44,8 +44,12 @@ void note_rows_came(Database *db);
 /* Tell the scheduler of a child that was enqueued, or of a parent that has ended. */
 void tell_child(Oid database, int64 child_id);
 void tell_parent(Oid database, int64 parent_id);
-/* Tell the scheduler that all children of the database are to be judged. */
+/*
+ * Tell the scheduler that all children of the database are to be judged; or all children with this id
+ * or a greater one.
+ */
 void tell_all_children(Oid database);
+void tell_children_from(Oid database, int64 child_id);
 
 /* ---- for the scheduler ---- */
 
@@ -74,6 +78,7 @@ bool rows_may_come(const Database *db);
 struct ToldTaken
 {
 	bool all;
+	int64 all_from; /* all blocked children from this one on; INT64_MAX: none */
 	int children;
 	int parents;
 	int64 child[kToldJobs];

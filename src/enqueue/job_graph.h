@@ -15,7 +15,8 @@ class JobGraph
 public:
 	/*
 	 * Read the names of all elements. Raises 22023 if an element names an unknown ref, if a ref is
-	 * used twice, or if elements wait for each other in a circle.
+	 * used twice, or if elements wait for each other in a circle. A later element with the same unique
+	 * key as an earlier one is not another job: who waits for it, waits for the earlier one.
 	 */
 	void read(Jsonb *jobs);
 
@@ -43,6 +44,7 @@ private:
 	struct Element
 	{
 		const text *ref;
+		const text *key;		   /* the unique key, or NULL */
 		const ParentList *parents; /* or NULL */
 		/* for each parent: the number of the element; kNoElement: the parent is named by its id */
 		uint32 *inside;
@@ -61,7 +63,10 @@ private:
 	static constexpr uint8 kPlaced = 2;
 
 	void read_names(Jsonb *jobs);
-	void sort_refs();
+	template <typename Name> uint32 *sorted_by(Name name, uint32 n) const;
+	template <typename Name>
+	static uint32 first_with(const uint32 *sorted, uint32 n, Name name, const text *wanted);
+	void sort_names();
 	uint32 find_ref(const text *ref) const;
 	void resolve();
 	void order();
@@ -72,6 +77,8 @@ private:
 	uint32 n_ = 0;
 	uint32 *refs_ = nullptr; /* numbers of the elements with a ref, sorted by ref */
 	uint32 n_refs_ = 0;
+	uint32 *keys_ = nullptr; /* numbers of the elements with a unique key, sorted by key */
+	uint32 n_keys_ = 0;
 	int64 n_parents_ = 0;	  /* number of all parents of all elements */
 	uint32 *order_ = nullptr; /* numbers of the elements, with parents before their children */
 };

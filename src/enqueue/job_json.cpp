@@ -258,7 +258,7 @@ JobSpec
 names_of_array(Jsonb *jobs, uint32 i)
 {
 	JobSpec spec{};
-	for (const char *key : {"after", "on_parent_failure", "ref"})
+	for (const char *key : {"after", "on_parent_failure", "ref", kUniqueKey})
 	{
 		JsonbValue value;
 		if (find_key(jobs, i, key, &value))

@@ -22,7 +22,7 @@ JobSpec job_of_array(Jsonb *jobs, uint32 i);
 
 /*
  * Return whether an element may have one of the keys after and ref. names_of_array() decodes only
- * these keys, and on_parent_failure, of element i. Raises 22023, 54000.
+ * these keys, on_parent_failure and unique_key, of element i. Raises 22023, 54000.
  */
 bool may_have_names(const Jsonb *jobs);
 JobSpec names_of_array(Jsonb *jobs, uint32 i);

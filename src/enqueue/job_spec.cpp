@@ -121,6 +121,13 @@ ref_of(const JobSpec &spec)
 	return spec.given[kRef] ? DatumGetTextPP(key_value(spec.values[kRef], "ref")) : nullptr;
 }
 
+const text *
+unique_key_of(const JobSpec &spec)
+{
+	constexpr int kKey = place_of("unique_key");
+	return spec.given[kKey] ? DatumGetTextPP(spec.values[kKey]) : nullptr;
+}
+
 Datum
 parents_of_argument(Datum *ids, int n)
 {

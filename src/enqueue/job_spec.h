@@ -84,6 +84,9 @@ OnFailure on_parent_failure(const JobSpec &spec);
 /* Return the name of the job in its call, or NULL. Raises 22023. */
 const text *ref_of(const JobSpec &spec);
 
+/* Return the unique key as it was given, or NULL. */
+const text *unique_key_of(const JobSpec &spec);
+
 /* Convert an argument of type bigint[] to the value of a JobSpec. */
 Datum parents_of_argument(Datum *ids, int n);
 

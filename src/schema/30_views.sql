@@ -144,8 +144,9 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
                              WHEN p.run_at = '9999-12-01 00:00:00+00' THEN 'blocked'
                              ELSE 'waiting' END AS state
                  FROM pgq_ext.job_dependency d
-                 LEFT JOIN pgq_ext.job p ON p.job_id = d.parent_id
-                 LEFT JOIN pgq_ext.dead_job x ON x.job_id = d.parent_id AND p.job_id IS NULL
+                 -- LATERAL with LIMIT keeps the planner from reading all jobs for each blocked one.
+                 LEFT JOIN LATERAL (SELECT l.job_id, l.run_at FROM pgq_ext.job l WHERE l.job_id = d.parent_id LIMIT 1) p ON true
+                 LEFT JOIN LATERAL (SELECT l.job_id FROM pgq_ext.dead_job l WHERE l.job_id = d.parent_id AND p.job_id IS NULL LIMIT 1) x ON true
                  WHERE d.child_id = j.job_id AND (p.job_id IS NOT NULL OR x.job_id IS NOT NULL)) w) END AS awaits,
        q.paused AS is_paused,
        q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,

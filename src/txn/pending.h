@@ -236,8 +236,9 @@ struct Effects
 	List<LockEffect> locks;
 	List<RateEffect> rates;
 	List<BatchEffect> batches;
-	List<ToldEffect> told; /* at most kJobsTold; more of them set all_children */
+	List<ToldEffect> told; /* at most kJobsTold; more of them set one of the next two */
 	bool all_children;
+	int64 children_from;				/* not 0: all children with this id or a greater one */
 	List<MemberInHand> members_in_hand; /* notes that need no action when the transaction ends */
 	bool announce;
 	bool announce_queue;

@@ -176,10 +176,18 @@ struct ChildrenState
 	ToldTaken taken;
 	int next_child;
 	int next_parent;
-	int64 parent_to; /* children of the present parent with ids up to this one were judged */
-	/* A sweep judges all blocked children, in the order of their ids. */
+	int64 parents_to; /* children of the next parents with ids up to this one were judged */
+	/* Children for which the last step had no room, since it has looked at many parents. */
+	int64 left[kChildrenAtOnce];
+	int left_n;
+	/*
+	 * A sweep judges the blocked children with ids greater than swept_to, in ascending order. A sweep
+	 * takes turns with the children that memory was told of, so that it delays none of them for long.
+	 */
 	bool sweeping;
+	bool swept_last; /* the last step was one of the sweep */
 	int64 swept_to;
+	int64 sweep_from = INT64_MAX; /* another sweep begins with this child; INT64_MAX: none */
 	/* Children to judge again at later_at (monotonic), because another session had them in hand. */
 	int64 later[kChildrenAtOnce];
 	int later_n;

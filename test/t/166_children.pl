@@ -122,7 +122,7 @@ for my $end (
 	ack($p);
 	wait_for($node, "count(*) = 0 FROM pgq_ext.job j JOIN pgq_ext.job_dependency ON child_id = job_id WHERE parent_id = $p AND blocked IS NOT NULL");
 	is(sql("SELECT count(*) FROM pgq_ext.job j JOIN pgq_ext.job_dependency ON child_id = job_id WHERE parent_id = $p"), '300', 'all children of a parent become ready');
-	# One transaction that ends more parents than it can tell of.
+	# One transaction that ends many parents.
 	my @parents = map { parent() } 1 .. 100;
 	my @children = map { child('cancel', $_) } @parents;
 	sql(sprintf q{SELECT pgq_cancel(id) FROM unnest('{%s}'::bigint[]) id}, join ',', @parents);

@@ -18,14 +18,25 @@ namespace pgq {
 
 /* ---- which children ---- */
 
+/* Judge all blocked children with this id or a greater one, besides those that memory was told of. */
+static void
+want_child_sweep(ChildrenState &state, int64 from)
+{
+	state.sweep_from = Min(state.sweep_from, from);
+	/* A sweep that has not come so far meets these children. */
+	if (state.sweeping && state.swept_to < state.sweep_from)
+		state.sweep_from = INT64_MAX;
+}
+
 /* Begin to judge all blocked children. The ids that are not judged yet are not needed any more. */
 static void
 begin_child_sweep(ChildrenState &state)
 {
 	state.taken = {};
-	state.next_child = state.next_parent = 0;
+	state.next_child = state.next_parent = state.left_n = 0;
 	state.sweeping = true;
 	state.swept_to = 0;
+	state.sweep_from = INT64_MAX;
 }
 
 /*
@@ -60,21 +71,51 @@ take_later(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 	std::copy(state.later, state.later + n, ids);
 	state.later_n = 0;
 	if (state.later_all)
-		begin_child_sweep(state);
+		want_child_sweep(state, 0);
 	state.later_all = false;
 	return n;
 }
 
 static int
-take_children_of_parent(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
+take_left(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 {
-	int n = children_of(state.taken.parent[state.next_parent], state.parent_to, ids);
-	state.parent_to = n > 0 ? ids[n - 1] : 0;
+	int n = state.left_n;
+	std::copy(state.left, state.left + n, ids);
+	state.left_n = 0;
+	return n;
+}
+
+/* A child of several parents is judged once, since they were all told of before the snapshot. */
+static int
+take_children_of_parents(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
+{
+	static constexpr int kParentsAtOnce = 128;
+	int parents = Min(kParentsAtOnce, state.taken.parents - state.next_parent);
+	int n = children_of(state.taken.parent + state.next_parent, parents, state.parents_to, ids);
+	state.parents_to = n > 0 ? ids[n - 1] : 0;
 	if (n < kChildrenAtOnce)
 	{
-		state.next_parent++;
-		state.parent_to = 0;
+		state.next_parent += parents;
+		state.parents_to = 0;
 	}
+	return n;
+}
+
+static bool
+has_taken(const ChildrenState &state)
+{
+	return state.next_child < state.taken.children || state.next_parent < state.taken.parents;
+}
+
+static int
+take_taken(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
+{
+	state.swept_last = false;
+	if (state.next_child == state.taken.children)
+		return take_children_of_parents(state, ids);
+	int n = Min(kChildrenAtOnce, state.taken.children - state.next_child);
+	std::copy_n(state.taken.child + state.next_child, n, ids);
+	state.next_child += n;
 	return n;
 }
 
@@ -82,7 +123,8 @@ static int
 take_swept(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 {
 	int n = blocked_after(state.swept_to, ids);
-	state.swept_to = n > 0 ? ids[n - 1] : 0;
+	state.swept_last = true;
+	state.swept_to = n > 0 ? ids[n - 1] : state.swept_to;
 	state.sweeping = n == kChildrenAtOnce;
 	return n;
 }
@@ -91,40 +133,40 @@ static bool
 has_children_to_judge(const SchedulerState &scheduler)
 {
 	const ChildrenState &state = scheduler.children;
-	return !state.begun || state.failed || state.sweeping ||
-		   state.next_child < state.taken.children || state.next_parent < state.taken.parents ||
-		   is_later_due(state) || has_told_children(scheduler.database);
+	return !state.begun || state.failed || state.left_n > 0 || state.sweeping ||
+		   state.sweep_from != INT64_MAX || has_taken(state) || is_later_due(state) ||
+		   has_told_children(scheduler.database);
 }
 
 /*
- * Return the next children to judge. The children that were taken from memory are judged first;
- * then the next ones are taken.
+ * Return the next children to judge. Children of which memory is told while others are judged wait
+ * for these, but not for the end of a sweep.
  */
 static int
 next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])
 {
 	ChildrenState &state = scheduler.children;
+	state.later_again = false;
+	if (state.left_n > 0)
+		return take_left(state, ids);
 	state.later_again = is_later_due(state);
 	if (state.later_again)
 		return take_later(state, ids);
-	if (state.next_child == state.taken.children && state.next_parent == state.taken.parents &&
-		!state.sweeping)
+	if (!has_taken(state))
 	{
 		take_told_jobs(scheduler.database, &state.taken);
 		state.next_child = state.next_parent = 0;
-		state.parent_to = 0;
-		if (state.taken.all)
-			begin_child_sweep(state);
+		state.parents_to = 0;
+		want_child_sweep(state, state.taken.all ? 0 : state.taken.all_from);
 	}
-	if (state.next_child < state.taken.children)
+	if (!state.sweeping && state.sweep_from != INT64_MAX)
 	{
-		int n = Min(kChildrenAtOnce, state.taken.children - state.next_child);
-		std::copy_n(state.taken.child + state.next_child, n, ids);
-		state.next_child += n;
-		return n;
+		state.sweeping = true;
+		state.swept_to = state.sweep_from - 1;
+		state.sweep_from = INT64_MAX;
 	}
-	if (state.next_parent < state.taken.parents)
-		return take_children_of_parent(state, ids);
+	if (has_taken(state) && (state.swept_last || !state.sweeping))
+		return take_taken(state, ids);
 	return state.sweeping ? take_swept(state, ids) : 0;
 }
 
@@ -162,7 +204,11 @@ judge_some(SchedulerState &scheduler)
 	int n = next_children(scheduler, ids);
 	if (n == 0)
 		return;
-	int found = judge_children(ids, n, judged);
+	std::sort(ids, ids + n);
+	int looked = n;
+	int found = judge_children(ids, &looked, judged);
+	state.left_n = n - looked;
+	std::copy_n(ids + looked, state.left_n, state.left);
 	stop_point("children-judged");
 	for (int i = 0; i < found; i++)
 		if (!carry_out(state, judged[i], &short_of_resources))
@@ -181,8 +227,9 @@ forget_told(SchedulerState &scheduler)
 	ChildrenState &state = scheduler.children;
 	take_told_jobs(scheduler.database, &state.taken);
 	state.taken = {};
-	state.next_child = state.next_parent = state.later_n = 0;
+	state.next_child = state.next_parent = state.left_n = state.later_n = 0;
 	state.sweeping = false;
+	state.sweep_from = INT64_MAX;
 }
 
 /*
@@ -283,9 +330,10 @@ settle_children(SchedulerState &scheduler)
 	if (state.unknown_at <= now)
 	{
 		state.unknown_at = INT64_MAX;
-		begin_child_sweep(state);
+		want_child_sweep(state, 0);
 	}
-	if (!has_children_to_judge(scheduler))
+	/* Children to judge may come without end. */
+	if (state.collect_at <= now || !has_children_to_judge(scheduler))
 		collect_garbage(scheduler);
 	else if (judge_step(scheduler))
 	{
