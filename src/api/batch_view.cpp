@@ -70,7 +70,7 @@ struct MemberCounts
 } // namespace
 
 /*
- * Numbers of notes: see rows/batch_row.h. The deletion of a dead letter ends a member, and the death
+ * Numbers of notes: see rows/batch_note.h. The deletion of a dead letter ends a member, and the death
  * before it does not.
  */
 #define PGQ_SUM_NOTES                                                              \

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "rows/batch_note.h"
 #include "rows/batch_row.h"
 #include "rows/insert.h"
 

@@ -1,17 +1,12 @@
 #include "rows/batch_row.h"
 
 #include "rows/index.h"
-#include "rows/insert.h"
+#include "rows/known_rows.h"
 #include "rows/late_index.h"
-#include "rows/tuple.h"
 
 namespace pgq {
 
 static constinit LateIndex batch_by_id = {{"job_batch_pkey", {{kBatchId}}, nullptr}, true, 0, 0};
-static constinit LateIndex note_by_batch = {
-	{"batch_note_by_batch", {{kNoteBatch}, {kNoteWhat}}, nullptr}, false, 0, 0};
-
-/* ---- batches ---- */
 
 static BatchRow
 batch_row_of(HeapTuple tuple, TupleDesc desc)
@@ -23,59 +18,20 @@ batch_row_of(HeapTuple tuple, TupleDesc desc)
 			.finished = !heap_attisnull(tuple, kBatchFinishedAt, desc)};
 }
 
-namespace {
+/* The rows that this session has read: sessions add many jobs to one batch. */
+static constinit KnownRows known_batches = {};
 
-/*
- * The place of the row that this session has read last. Sessions add many jobs to one batch, and the
- * index is looked up only if the version at the place is not the one that the snapshot sees.
- */
-struct KnownPlace
-{
-	int64 batch_id;
-	ItemPointerData tid;
-};
-
-} // namespace
-
-static constinit KnownPlace known_place = {};
-
-/*
- * Point *tuple to the version at the known place, on a page that the caller has locked. Returns false
- * if the place is free, or has another batch: places are reused.
- */
+/* Read the row where it was found before. Only a version that nobody is changing is the newest. */
 static bool
-is_at_known_place(Relation rel, Page page, HeapTuple tuple)
+read_known_batch(Relation rel, int64 batch_id, BatchRow *batch)
 {
-	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&known_place.tid);
-	if (offset < FirstOffsetNumber || offset > PageGetMaxOffsetNumber(page) ||
-		!ItemIdIsNormal(PageGetItemId(page, offset)))
-		return false;
-	ItemId item = PageGetItemId(page, offset);
-	tuple->t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
-	tuple->t_len = ItemIdGetLength(item);
-	tuple->t_self = known_place.tid;
-	tuple->t_tableOid = RelationGetRelid(rel);
-	bool is_null;
-	Datum batch_id = heap_getattr(tuple, kBatchId, RelationGetDescr(rel), &is_null);
-	return !is_null && DatumGetInt64(batch_id) == known_place.batch_id;
-}
-
-/* Read the version at the known place, if it is of this batch, and the snapshot sees it. */
-static bool
-read_known_version(Relation rel, int64 batch_id, Snapshot snapshot, BatchRow *batch)
-{
-	BlockNumber block = ItemPointerGetBlockNumberNoCheck(&known_place.tid);
-	if (batch_id != known_place.batch_id || block >= RelationGetNumberOfBlocks(rel))
-		return false;
 	HeapTupleData tuple;
-	Buffer buffer = ReadBuffer(rel, block);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	bool found = is_at_known_place(rel, BufferGetPage(buffer), &tuple) &&
-				 HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer);
-	if (found)
-		*batch = batch_row_of(&tuple, RelationGetDescr(rel));
+	Buffer buffer;
+	if (!known_batches.lock(rel, batch_id, &tuple, &buffer))
+		return false;
+	*batch = batch_row_of(&tuple, RelationGetDescr(rel));
 	UnlockReleaseBuffer(buffer);
-	return found;
+	return true;
 }
 
 /*
@@ -97,7 +53,7 @@ find_version(Relation rel, Oid index, int64 batch_id, Snapshot snapshot, BatchRo
 		if (found)
 		{
 			*batch = batch_row_of(lookup.tuple, RelationGetDescr(rel));
-			known_place = {batch_id, lookup.tuple->t_self};
+			known_batches.remember(batch_id, lookup.tuple->t_self, lookup.buffer);
 		}
 		unlock_version(&lookup);
 	}
@@ -109,60 +65,17 @@ bool
 find_batch(int64 batch_id, BatchRow *batch)
 {
 	Relation rel = table_open(look_at_tables().job_batch, AccessShareLock);
-	check_first_columns(rel, batch_columns, std::size(batch_columns));
-	Oid index = late_index(rel, &batch_by_id);
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	bool found = read_known_version(rel, batch_id, snapshot, batch) ||
-				 find_version(rel, index, batch_id, snapshot, batch);
-	UnregisterSnapshot(snapshot);
+	bool found = read_known_batch(rel, batch_id, batch);
+	if (!found)
+	{
+		check_first_columns(rel, batch_columns, std::size(batch_columns));
+		Oid index = late_index(rel, &batch_by_id);
+		Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+		found = find_version(rel, index, batch_id, snapshot, batch);
+		UnregisterSnapshot(snapshot);
+	}
 	table_close(rel, NoLock);
 	return found;
-}
-
-/* ---- notes ---- */
-
-static HeapTuple
-form_note(Relation rel, const NewNote &note)
-{
-	Datum values[MaxHeapAttributeNumber];
-	bool nulls[MaxHeapAttributeNumber];
-	values[kNoteBatch - 1] = Int64GetDatum(note.batch_id);
-	values[kNoteWhat - 1] = Int16GetDatum(static_cast<int16>(note.what));
-	values[kNoteN - 1] = Int64GetDatum(note.n);
-	/* Columns after these were dropped. */
-	for (int i = 0; i < RelationGetDescr(rel)->natts; i++)
-		nulls[i] = i >= kNoteN;
-	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
-}
-
-static void
-insert_notes(Relation rel, const NewNote *notes, int n)
-{
-	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
-	for (int i = 0; i < n; i++)
-		tuples[i] = form_note(rel, notes[i]);
-	insert_tuples(rel, tuples, n);
-	insert_index_entries(rel, late_index(rel, &note_by_batch), tuples, n);
-	for (int i = 0; i < n; i++)
-		pfree(tuples[i]);
-	pfree(tuples);
-}
-
-void
-add_notes(const NewNote *notes, int n)
-{
-	Relation rel = table_open(look_at_tables().batch_note, RowExclusiveLock);
-	check_columns(rel, note_columns, std::size(note_columns));
-	for (int done = 0; done < n; done += kInsertBatch)
-		insert_notes(rel, notes + done, Min(n - done, kInsertBatch));
-	table_close(rel, NoLock);
-}
-
-void
-add_note(int64 batch_id, Note what, int64 n)
-{
-	const NewNote note = {batch_id, what, n};
-	add_notes(&note, 1);
 }
 
 } // namespace pgq
