@@ -56,14 +56,20 @@ delete_row(Relation rel, ItemPointer tid, bool wait, TM_FailureData *failure, bo
 #endif
 }
 
-/* Pin the page if it is still in that buffer. */
-inline bool
-read_recent_buffer(Relation rel, BlockNumber block, Buffer buffer)
+/* The file of a table. */
+#if PG_VERSION_NUM >= 160000
+using TableFile = RelFileLocator;
+#else
+using TableFile = RelFileNode;
+#endif
+
+inline TableFile
+file_of(Relation rel)
 {
 #if PG_VERSION_NUM >= 160000
-	return ReadRecentBuffer(rel->rd_locator, MAIN_FORKNUM, block, buffer);
+	return rel->rd_locator;
 #else
-	return ReadRecentBuffer(rel->rd_node, MAIN_FORKNUM, block, buffer);
+	return rel->rd_node;
 #endif
 }
 

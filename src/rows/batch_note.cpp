@@ -2,9 +2,10 @@
 
 #include "rows/index.h"
 #include "rows/insert.h"
-#include "rows/known_rows.h"
+#include "rows/known_place.h"
 #include "rows/late_index.h"
 #include "rows/tuple.h"
+#include "rows/visibility.h"
 
 namespace pgq {
 
@@ -28,57 +29,69 @@ form_note(Relation rel, const NewNote &note)
 /* ---- the own note ---- */
 
 /* The notes *added* that this session has written last, its *own notes*. */
-static constinit KnownRows known_notes = {};
+static constinit Known<KnownPlace> own_notes = {};
+
+/* Remember the place of the own note, and the buffer of its page. */
+static void
+remember_own_note(Relation rel, int64 batch_id, const ItemPointerData &tid)
+{
+	KnownPlace &own = own_notes.of(batch_id);
+	Buffer buffer = ReadBuffer(rel, ItemPointerGetBlockNumber(&tid));
+	own = place_known(rel, batch_id, tid, buffer);
+	ReleaseBuffer(buffer);
+}
 
 /*
- * Read the number of members in the session's own note of the batch, and remember its place. Makes
- * room for the next version on the page of the note, if old versions can be removed. Returns false if
- * there is no such note, or a transaction that has not ended has written it, for example this one.
+ * Read the number of members in the session's own note of the batch. Makes room for the next version
+ * on its page, if old versions can be removed. Returns false if there is no such note, or a
+ * transaction that has not ended has written it, for example this one.
  */
 static bool
-read_known_note(Relation rel, int64 batch_id, ItemPointerData *tid, int64 *n)
+read_own_note(Relation rel, const KnownPlace &own, int64 batch_id, int64 *n)
 {
 	static constexpr Size kRoom = MAXALIGN(SizeofHeapTupleHeader + 3 * sizeof(int64));
 	HeapTupleData tuple;
-	Buffer buffer;
-	if (!known_notes.lock(rel, batch_id, &tuple, &buffer))
+	if (!lock_known(own, batch_id, &tuple))
 		return false;
 	auto get = [&](NoteColumn column) {
 		bool is_null;
 		return heap_getattr(&tuple, column, RelationGetDescr(rel), &is_null);
 	};
-	bool added = DatumGetInt16(get(kNoteWhat)) == static_cast<int16>(Note::kAdded);
-	*tid = tuple.t_self;
+	bool usable = visibility_of(&tuple, own.buffer) == Visibility::kLive &&
+				  DatumGetInt16(get(kNoteWhat)) == static_cast<int16>(Note::kAdded);
 	*n = DatumGetInt64(get(kNoteN));
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	if (PageGetHeapFreeSpace(BufferGetPage(buffer)) < kRoom)
-		prune_page(rel, buffer);
-	ReleaseBuffer(buffer);
-	return added;
+	LockBuffer(own.buffer, BUFFER_LOCK_UNLOCK);
+	if (usable && PageGetHeapFreeSpace(BufferGetPage(own.buffer)) < kRoom)
+		prune_page(rel, own.buffer);
+	ReleaseBuffer(own.buffer);
+	return usable;
 }
 
 /*
  * Add members to the session's own note, instead of inserting another one: the new version usually
- * needs no index entry. The version that was read is replaced, or none. So no number is lost, even if
- * another session or a user changes the row, and nothing is waited for. If the table is published,
- * notes are only inserted: a subscriber has to search for a row that is updated.
+ * needs no index entry. Only the version that was read is replaced. So no number is lost, even if a
+ * user changes the row, and nothing is waited for. If the table is published, notes are only inserted:
+ * a subscriber would have to search for each row that is updated.
  */
 static bool
-add_to_known_note(Relation rel, const NewNote &note)
+add_to_own_note(Relation rel, const NewNote &note)
 {
-	ItemPointerData tid;
+	KnownPlace &own = own_notes.of(note.batch_id);
 	int64 before;
 	OwedEntries owed;
-	if (RelationIsLogicallyLogged(rel) || !read_known_note(rel, note.batch_id, &tid, &before))
+	if (RelationIsLogicallyLogged(rel) || !read_own_note(rel, own, note.batch_id, &before))
 		return false;
 	HeapTuple next = form_note(rel, {note.batch_id, note.what, before + note.n});
-	if (update_row(rel, &tid, next, false, &owed) != TM_Ok)
+	if (update_row(rel, &own.tid, next, false, &owed) != TM_Ok)
 		return false;
 	if (owed == OwedEntries::kAll)
 		insert_index_entries(rel, late_index(rel, &note_by_batch), &next, 1);
 	else if (owed == OwedEntries::kSummarizing)
 		insert_summaries(rel, next);
-	known_notes.remember(note.batch_id, next->t_self, InvalidBuffer);
+	if (ItemPointerGetBlockNumber(&next->t_self) == ItemPointerGetBlockNumber(&own.tid))
+		own.tid = next->t_self;
+	else
+		remember_own_note(rel, note.batch_id, next->t_self);
 	pfree(next);
 	return true;
 }
@@ -94,7 +107,7 @@ insert_notes(Relation rel, const NewNote *notes, int n)
 	insert_tuples(rel, tuples, n);
 	insert_index_entries(rel, late_index(rel, &note_by_batch), tuples, n);
 	if (n == 1 && notes[0].what == Note::kAdded)
-		known_notes.remember(notes[0].batch_id, tuples[0]->t_self, InvalidBuffer);
+		remember_own_note(rel, notes[0].batch_id, tuples[0]->t_self);
 	for (int i = 0; i < n; i++)
 		pfree(tuples[i]);
 	pfree(tuples);
@@ -104,7 +117,7 @@ void
 add_notes(const NewNote *notes, int n)
 {
 	Relation rel = table_open(look_at_tables().batch_note, RowExclusiveLock);
-	if (n == 1 && notes[0].what == Note::kAdded && add_to_known_note(rel, notes[0]))
+	if (n == 1 && notes[0].what == Note::kAdded && add_to_own_note(rel, notes[0]))
 		return table_close(rel, NoLock);
 	check_columns(rel, note_columns, std::size(note_columns));
 	for (int done = 0; done < n; done += kInsertBatch)

@@ -1,8 +1,9 @@
 #include "rows/batch_row.h"
 
 #include "rows/index.h"
-#include "rows/known_rows.h"
+#include "rows/known_place.h"
 #include "rows/late_index.h"
+#include "rows/visibility.h"
 
 namespace pgq {
 
@@ -18,20 +19,59 @@ batch_row_of(HeapTuple tuple, TupleDesc desc)
 			.finished = !heap_attisnull(tuple, kBatchFinishedAt, desc)};
 }
 
-/* The rows that this session has read: sessions add many jobs to one batch. */
-static constinit KnownRows known_batches = {};
+namespace {
 
-/* Read the row where it was found before. Only a version that nobody is changing is the newest. */
-static bool
-read_known_batch(Relation rel, int64 batch_id, BatchRow *batch)
+/* A batch that this session has read last: sessions add many jobs to one batch. */
+struct KnownBatch
 {
+	KnownPlace place;
+	TransactionId xmin;
+	BatchRow row;
+};
+
+} // namespace
+
+static constinit Known<KnownBatch> known_batches = {};
+
+/*
+ * Return whether this is the newest state of its row: its inserter has committed, and nobody has
+ * locked, replaced or deleted it since. Asks only the hint bits: find_version() sets them.
+ */
+static bool
+is_untouched(HeapTupleHeader header)
+{
+	return (header->t_infomask & HEAP_XMIN_COMMITTED) && (header->t_infomask & HEAP_XMAX_INVALID);
+}
+
+/*
+ * Read the row where this session has read it before. The table is not locked, which would cost more
+ * than all the rest: so first learn whether the table was given a new file. If a session is about to
+ * do that, its lock lets nobody change the row; so the version in the old file is the newest that there
+ * was when this function was called.
+ */
+static bool
+read_known_batch(int64 batch_id, BatchRow *batch)
+{
+	AcceptInvalidationMessages();
+	const KnownBatch &known = known_batches.of(batch_id);
 	HeapTupleData tuple;
-	Buffer buffer;
-	if (!known_batches.lock(rel, batch_id, &tuple, &buffer))
+	if (!lock_known(known.place, batch_id, &tuple))
 		return false;
-	*batch = batch_row_of(&tuple, RelationGetDescr(rel));
-	UnlockReleaseBuffer(buffer);
-	return true;
+	bool same = HeapTupleHeaderGetRawXmin(tuple.t_data) == known.xmin && is_untouched(tuple.t_data);
+	if (same)
+		*batch = known.row;
+	UnlockReleaseBuffer(known.place.buffer);
+	return same;
+}
+
+/* Remember a version of the row. The page is locked. */
+static void
+remember_batch(Relation rel, int64 batch_id, HeapTuple tuple, Buffer buffer, const BatchRow &row)
+{
+	/* Sets the hint bits, if the transactions in the version have ended. */
+	(void) visibility_of(tuple, buffer);
+	known_batches.of(batch_id) = {place_known(rel, batch_id, tuple->t_self, buffer),
+								  HeapTupleHeaderGetRawXmin(tuple->t_data), row};
 }
 
 /*
@@ -53,7 +93,7 @@ find_version(Relation rel, Oid index, int64 batch_id, Snapshot snapshot, BatchRo
 		if (found)
 		{
 			*batch = batch_row_of(lookup.tuple, RelationGetDescr(rel));
-			known_batches.remember(batch_id, lookup.tuple->t_self, lookup.buffer);
+			remember_batch(rel, batch_id, lookup.tuple, lookup.buffer, *batch);
 		}
 		unlock_version(&lookup);
 	}
@@ -64,16 +104,14 @@ find_version(Relation rel, Oid index, int64 batch_id, Snapshot snapshot, BatchRo
 bool
 find_batch(int64 batch_id, BatchRow *batch)
 {
+	if (read_known_batch(batch_id, batch))
+		return true;
 	Relation rel = table_open(look_at_tables().job_batch, AccessShareLock);
-	bool found = read_known_batch(rel, batch_id, batch);
-	if (!found)
-	{
-		check_first_columns(rel, batch_columns, std::size(batch_columns));
-		Oid index = late_index(rel, &batch_by_id);
-		Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-		found = find_version(rel, index, batch_id, snapshot, batch);
-		UnregisterSnapshot(snapshot);
-	}
+	check_first_columns(rel, batch_columns, std::size(batch_columns));
+	Oid index = late_index(rel, &batch_by_id);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	bool found = find_version(rel, index, batch_id, snapshot, batch);
+	UnregisterSnapshot(snapshot);
 	table_close(rel, NoLock);
 	return found;
 }
