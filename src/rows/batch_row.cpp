@@ -43,14 +43,20 @@ is_untouched(HeapTupleHeader header)
 	return (header->t_infomask & HEAP_XMIN_COMMITTED) && (header->t_infomask & HEAP_XMAX_INVALID);
 }
 
+const BatchRow *
+last_seen(int64 batch_id)
+{
+	const KnownBatch &known = known_batches.of(batch_id);
+	return known.place.batch_id == batch_id ? &known.row : nullptr;
+}
+
 /*
- * Read the row where this session has read it before. The table is not locked, which would cost more
- * than all the rest: so first learn whether the table was given a new file. If a session is about to
- * do that, its lock lets nobody change the row; so the version in the old file is the newest that there
- * was when this function was called.
+ * The table is not locked, which would cost more than all the rest. So first learn whether the table
+ * has another file. A session that is about to give it one keeps a lock with which nobody changes the
+ * row. So the version in the old file was the newest one when this function was called.
  */
-static bool
-read_known_batch(int64 batch_id, BatchRow *batch)
+bool
+find_again(int64 batch_id, BatchRow *batch)
 {
 	AcceptInvalidationMessages();
 	const KnownBatch &known = known_batches.of(batch_id);
@@ -104,7 +110,7 @@ find_version(Relation rel, Oid index, int64 batch_id, Snapshot snapshot, BatchRo
 bool
 find_batch(int64 batch_id, BatchRow *batch)
 {
-	if (read_known_batch(batch_id, batch))
+	if (find_again(batch_id, batch))
 		return true;
 	Relation rel = table_open(look_at_tables().job_batch, AccessShareLock);
 	check_first_columns(rel, batch_columns, std::size(batch_columns));

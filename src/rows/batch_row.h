@@ -18,4 +18,13 @@ struct BatchRow
  */
 bool find_batch(int64 batch_id, BatchRow *batch);
 
+/* Return the state of the batch that this session has read last, or NULL. It may have changed. */
+const BatchRow *last_seen(int64 batch_id);
+
+/*
+ * Read the state of a batch that this session has read before, if nobody has changed or locked its row
+ * since: then this is the newest state. Otherwise returns false.
+ */
+bool find_again(int64 batch_id, BatchRow *batch);
+
 } // namespace pgq
