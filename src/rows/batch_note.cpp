@@ -67,10 +67,21 @@ read_own_note(Relation rel, const KnownPlace &own, int64 batch_id, int64 *n)
 	return usable;
 }
 
+/* Return whether updates of the table are sent to subscribers. */
+static bool
+sends_updates(Relation rel)
+{
+	if (!RelationIsLogicallyLogged(rel))
+		return false;
+	PublicationDesc publications;
+	RelationBuildPublicationDesc(rel, &publications);
+	return publications.pubactions.pubupdate;
+}
+
 /*
  * Add members to the session's own note, instead of inserting another one: the new version usually
  * needs no index entry. Only the version that was read is replaced. So no number is lost, even if a
- * user changes the row, and nothing is waited for. If the table is published, notes are only inserted:
+ * user changes the row, and nothing is waited for. If subscribers get the notes, they are only inserted:
  * a subscriber would have to search for each row that is updated.
  */
 static bool
@@ -79,7 +90,7 @@ add_to_own_note(Relation rel, const NewNote &note)
 	KnownPlace &own = own_notes.of(note.batch_id);
 	int64 before;
 	OwedEntries owed;
-	if (RelationIsLogicallyLogged(rel) || !read_own_note(rel, own, note.batch_id, &before))
+	if (sends_updates(rel) || !read_own_note(rel, own, note.batch_id, &before))
 		return false;
 	HeapTuple next = form_note(rel, {note.batch_id, note.what, before + note.n});
 	if (update_row(rel, &own.tid, next, false, &owed) != TM_Ok)
