@@ -70,7 +70,7 @@ struct MemberCounts
 } // namespace
 
 /*
- * Sum up the notes by kind; Note in rows/batch_row.h has the numbers. A member that becomes a dead
+ * Sum up the notes by kind; Note in rows/batch_note.h has the numbers. A member that becomes a dead
  * letter has not ended, so its death is not counted here. The deletion of the dead letter ends the
  * member.
  */

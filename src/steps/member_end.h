@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "rows/batch_row.h"
+#include "rows/batch_note.h"
 
 namespace pgq {
 
