@@ -3,6 +3,7 @@
 #include "batcher.h"
 #include "coordinator.h"
 #include "dispatcher.h"
+#include "grapher.h"
 
 #include <algorithm>
 
@@ -55,6 +56,7 @@ Auditor::prepare()
 	prepare_coordination(session);
 	prepare_handlers(session);
 	prepare_batches(session);
+	prepare_graphs(session);
 }
 
 /*
@@ -81,8 +83,19 @@ void
 Auditor::prepare_after_update()
 {
 	insist("the update", [&] {
-		prepare_handlers(session);
-		prepare_batches(session);
+		try
+		{
+			prepare_handlers(session);
+			prepare_batches(session);
+			prepare_graphs(session);
+		}
+		catch (const SqlError &error)
+		{
+			/* add_batch_columns() has met a transaction that is open or prepared. */
+			session.judge(error);
+			nap(50 * kMillisecond);
+			throw Broken{};
+		}
 	});
 }
 
@@ -166,7 +179,9 @@ Auditor::do_all_jobs()
 void
 Auditor::hasten()
 {
-	static const std::string far = "run_at > clock_timestamp() + '2 s'";
+	/* A prepared transaction may have the row of a blocked job, whose run_at is in the year 9999. */
+	static const std::string far =
+		"run_at BETWEEN clock_timestamp() + '2 s' AND clock_timestamp() + '1 year'";
 	for (bool done = false; !done;)
 	{
 		std::vector<Key> keys;
@@ -440,12 +455,14 @@ Auditor::quiet_point(bool drain)
 		{
 			end_all_prepared();
 			prepare_batches(session);
+			prepare_graphs(session);
 		}
 		hasten();
 		if (drain)
 		{
 			drain_handlers(session, random);
 			drain_batches(session, random);
+			drain_graphs(session, random);
 			do_all_jobs();
 			check_order();
 			for (const std::string &queue : {kTurnsQueue, kHeadsQueue, kFairQueue})
@@ -457,6 +474,7 @@ Auditor::quiet_point(bool drain)
 		compare();
 		audit_handlers(session, drain);
 		audit_batches(session, drain);
+		audit_graphs(session, drain);
 		check_engine();
 		forget();
 		start_handlers(session);
