@@ -34,6 +34,11 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_oldest_ready';
 REVOKE ALL ON FUNCTION pgq_ext.oldest_ready FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: the time since when the oldest ready job of that queue has been due, among committed jobs that no worker has. NULL: no job is ready, or the first rows of more than 64 priorities would have to be read.';
 
+CREATE FUNCTION pgq_ext.blocked_jobs(queue_id integer) RETURNS bigint
+LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_blocked_jobs';
+REVOKE ALL ON FUNCTION pgq_ext.blocked_jobs FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.blocked_jobs IS 'Internal: the number of blocked jobs of that queue. NULL: the jobs are not counted yet.';
+
 CREATE FUNCTION pgq_ext.recount(queue text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_recount';
 REVOKE ALL ON FUNCTION pgq_ext.recount FROM PUBLIC;
@@ -262,12 +267,13 @@ SELECT q.queue,
        COALESCE(e.waiting_claims, 0) AS waiting_claims,
        e.last_claim_at,
        q.paused,
-       e.depth
+       e.depth,
+       pgq_ext.blocked_jobs(q.queue_id) AS blocked
 FROM pgq_ext.queue q
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.queue_status IS
-'One row for each queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready job has been due (NULL if the first rows of more than 64 priorities would have to be read), how many claims wait. The counts come from memory and include committed jobs only. They are NULL after a start, and after a TRUNCATE by a user, until the scheduler has counted the rows. depth: the number that max_depth limits, with jobs that open transactions are enqueuing; NULL if max_depth is 0.';
+'One row for each queue: how many jobs are ready, scheduled, leased, dead, blocked (they wait for the end of other jobs), how long the oldest ready job has been due (NULL if the first rows of more than 64 priorities would have to be read), how many claims wait. The counts come from memory and include committed jobs only. They are NULL after a start, and after a TRUNCATE by a user, until the scheduler has counted the rows. depth: the number that max_depth limits, with jobs that open transactions are enqueuing; NULL if max_depth is 0.';
 
 CREATE VIEW pgq_ext.queue_stats WITH (security_barrier) AS
 SELECT q.queue, s.loaded_at AS stats_since, s.enqueued, s.deduplicated, s.claims, s.empty_claims, s.handed_out, s.acked, s.failed,
