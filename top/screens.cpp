@@ -113,7 +113,7 @@ queue_table(const Snapshot &snapshot, const Memory &memory, Form form)
 	 */
 	Table table;
 	table.columns = {words("QUEUE", 0, 16), words("STATE", 2, 0), number("READY"),
-					 number("SCHED", 4),	number("BLOCKED", 7), number("LEASED", 1),
+					 number("SCHED", 4),	number("BLOCKED", 9), number("LEASED", 1),
 					 number("DEAD", 1),		number("OLDEST", 2),  number("IN/S", 3),
 					 number("OUT/S", 5),	number("ACK/S", 4),	  number("WAIT95", 6),
 					 number("RUN95", 6),	number("WAITING", 7)};

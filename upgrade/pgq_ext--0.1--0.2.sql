@@ -709,6 +709,19 @@ CREATE TRIGGER dependency_came BEFORE INSERT ON pgq_ext.job_dependency
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
 ALTER TABLE pgq_ext.job_dependency ENABLE ALWAYS TRIGGER dependency_came;
 
+CREATE FUNCTION pgq_ext.dependency_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dependency_changed';
+REVOKE ALL ON FUNCTION pgq_ext.dependency_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.dependency_changed() IS
+'Internal: lets a child no longer wait for a parent after SQL has deleted the dependency, and refuses to change a dependency by SQL.';
+
+-- These triggers do not fire for statements of the extension, for logical replication and for session_replication_role
+-- = replica.
+CREATE TRIGGER dependency_changed BEFORE UPDATE OR DELETE ON pgq_ext.job_dependency
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_changed();
+CREATE TRIGGER dependency_truncated AFTER TRUNCATE ON pgq_ext.job_dependency
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.dependency_changed();
+
 CREATE TRIGGER outcome_came BEFORE INSERT ON pgq_ext.job_outcome
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
 ALTER TABLE pgq_ext.job_outcome ENABLE ALWAYS TRIGGER outcome_came;
@@ -834,7 +847,14 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
        -- The run_at of blocked jobs. (A database that was updated from version 0.1 may lack the column blocked.)
        j.run_at = '9999-12-01 00:00:00+00' AS is_blocked,
        CASE WHEN j.run_at = '9999-12-01 00:00:00+00' THEN (
-           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN 'the scheduler: its parents have ended'
+           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN (
+                           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN 'the scheduler: no parents of it are known'
+                                       WHEN pg_catalog.count(o.job_id) < pg_catalog.count(*)
+                                       THEN pg_catalog.concat('the scheduler: it is not known how job ', pg_catalog.min(d.parent_id) FILTER (WHERE o.job_id IS NULL), ' has ended')
+                                       ELSE 'the scheduler: its parents have ended' END
+                           FROM pgq_ext.job_dependency d
+                           LEFT JOIN pgq_ext.job_outcome o ON o.job_id = d.parent_id
+                           WHERE d.child_id = j.job_id)
                        ELSE pg_catalog.concat('the end of job ', pg_catalog.min(w.parent_id), ' (', (pg_catalog.array_agg(w.state ORDER BY w.parent_id))[1], ')',
                                               CASE WHEN pg_catalog.count(*) > 1 THEN pg_catalog.concat(' and of ', pg_catalog.count(*) - 1, ' others') END) END
            FROM (SELECT d.parent_id,

@@ -4,6 +4,7 @@
 #include "engine/child_watch.h"
 #include "engine/hold.h"
 #include "load/attach.h"
+#include "rows/blocked.h"
 #include "rows/dependency_row.h"
 #include "steps/change_row.h"
 #include "steps/end_row.h"
@@ -76,6 +77,7 @@ struct Parents
 
 } // namespace
 
+/* settled: an unknown parent counts as one that has failed. */
 static Verdict
 verdict_on(const Parents &parents, bool settled)
 {
@@ -149,8 +151,6 @@ judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce])
 	const SpiArgument arguments[] = {id_array(locked, locked_n), id_array(ids, n)};
 	spi_begin();
 	auto found = static_cast<int>(spi_execute(kJudge, arguments));
-	/* Rows that came after the snapshot were noted by now. */
-	bool settled = !rows_may_come(tables().database);
 	for (int i = 0; i < found; i++)
 	{
 		int64 id = DatumGetInt64(spi_value(i, 1, INT8OID));
@@ -158,7 +158,8 @@ judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce])
 		const Parents parents = {static_cast<OnFailure>(DatumGetInt16(spi_value(i, 2, INT2OID))),
 								 flag(3), flag(4), flag(5), flag(6)};
 		bool ours = std::find(locked, locked + locked_n, id) != locked + locked_n;
-		judged[i] = {id, ours ? verdict_on(parents, settled) : Verdict::kLater};
+		judged[i] = {id, ours ? verdict_on(parents, false) : Verdict::kLater,
+					 verdict_on(parents, true)};
 	}
 	SPI_finish();
 	return found;
@@ -172,8 +173,8 @@ make_ready(SegmentSet &segments, const JobRow &row)
 	TimestampTz now = wall_now();
 	JobChange change{};
 	change.set_null(kJobBlocked);
-	change.set(kJobRunAt,
-			   TimestampTzGetDatum(put_off(row, now + DatumGetInt64(row.value(kJobBlocked)), now)));
+	TimestampTz due = end_of_block(DatumGetInt64(row.value(kJobBlocked)), now);
+	change.set(kJobRunAt, TimestampTzGetDatum(put_off(row, due, now)));
 	return change_waiting(segments, row, change, nullptr);
 }
 
@@ -189,16 +190,15 @@ cancel_child(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
 }
 
 bool
-settle_child(const Judged &judged)
+settle_child(int64 child_id, bool ready)
 {
 	JobRow row;
 	QueueRef ref;
 	Lease *lease;
 	VirtualTransactionId other;
 	bool done = false;
-	bool ready = judged.verdict == Verdict::kReady;
 	SegmentSet segments(RowExclusiveLock);
-	if (locate_job(segments, Place{}, judged.child_id, false, &row) == WriteResult::kDone &&
+	if (locate_job(segments, Place{}, child_id, false, &row) == WriteResult::kDone &&
 		row.blocked() && find_attached_queue(tables().database, row.queue_id(), &ref) &&
 		take_lease_to_end(ref, row.hint(), ready ? LeaseEnd::kChanged : LeaseEnd::kCancelled,
 						  &lease, &other) == TakeResult::kTaken)

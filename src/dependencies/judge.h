@@ -24,6 +24,8 @@ struct Judged
 {
 	int64 child_id;
 	Verdict verdict;
+	/* For kUnknown: the verdict if the missing rows do not come. */
+	Verdict otherwise;
 };
 
 /*
@@ -33,11 +35,11 @@ struct Judged
 int judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce]);
 
 /*
- * Carry out the verdict kReady or kCancelled. judge_children() has locked the row in this
+ * Make the child ready, or cancel it. judge_children() has locked the row in this
  * transaction. Does not wait. Returns false if another session has the lease of the child, or if its
  * queue has no slot. Call this in a subtransaction.
  */
-bool settle_child(const Judged &judged);
+bool settle_child(int64 child_id, bool ready);
 
 /* Find children of the parent with greater ids than `after`, in the order of their ids. */
 int children_of(int64 parent_id, int64 after, int64 (&ids)[kChildrenAtOnce]);

@@ -188,11 +188,19 @@ struct ChildrenState
 	int64 later_delay;
 	bool later_again;			  /* the children of this step were put off before */
 	int64 unknown_at = INT64_MAX; /* monotonic: judge all again, since rows were missing */
-	int64 not_before;			  /* monotonic: earliest next step that judges */
-	int64 delay;				  /* since the last try */
-	Phase phase;				  /* of the collection of garbage */
-	int64 collected_to;			  /* position of the pass over the table */
-	int64 collect_at;			  /* monotonic */
+	/* Children with an unknown parent, and since when this process knows that (monotonic). */
+	static constexpr int kUnknownMax = 256;
+	struct
+	{
+		int64 child_id;
+		int64 since;
+	} unknown[kUnknownMax];
+	int unknown_n;
+	int64 not_before;	/* monotonic: earliest next step that judges */
+	int64 delay;		/* since the last try */
+	Phase phase;		/* of the collection of garbage */
+	int64 collected_to; /* position of the pass over the table */
+	int64 collect_at;	/* monotonic */
 };
 
 struct SchedulerState

@@ -179,7 +179,7 @@ sub see
 }
 
 open_top('LC_ALL=C.UTF-8');
-see(qr/^> mail +active +18 +0 +0 +1 +1 /m, 'a terminal shows queues');
+see(qr/^> mail +active +18 +0 +1 +1 /m, 'a terminal shows queues');
 like(pane('-e'), qr/\e\[[\d;]*3[1-3]m/, '... with colours');
 see(qr{ (?:\xe2\x96\x88)+$}m, '... and how many jobs there were');
 

@@ -127,14 +127,56 @@ next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])
 	return state.sweeping ? take_swept(state, ids) : 0;
 }
 
+/* ---- children with an unknown parent ---- */
+
+static void
+forget_unknown(ChildrenState &state, int i)
+{
+	state.unknown[i] = state.unknown[--state.unknown_n];
+}
+
+/*
+ * Return whether rows that could tell how the parent has ended are not expected any more: this process has
+ * known the child for five minutes, and no rows have come lately. A child that is not remembered for want
+ * of room waits until others are settled.
+ */
+static bool
+has_waited_for_rows(ChildrenState &state, const Database *db, int64 child_id)
+{
+	static constexpr int64 kWait = 5 * USECS_PER_MINUTE;
+	int64 now = monotonic_now();
+	if (is_stop_point("children-do-not-wait"))
+		return true;
+	for (int i = 0; i < state.unknown_n; i++)
+	{
+		if (state.unknown[i].child_id == child_id)
+			return now - state.unknown[i].since >= kWait && !rows_may_come(db);
+		/* A child that is not unknown any more, or gone. */
+		if (now - state.unknown[i].since >= 2 * kWait && !rows_may_come(db))
+			forget_unknown(state, i--);
+	}
+	if (state.unknown_n < ChildrenState::kUnknownMax)
+		state.unknown[state.unknown_n++] = {child_id, now};
+	return false;
+}
+
+/* Return what to do with the child now. */
+static Verdict
+verdict_now(ChildrenState &state, const Database *db, const Judged &judged)
+{
+	return judged.verdict == Verdict::kUnknown && has_waited_for_rows(state, db, judged.child_id)
+			   ? judged.otherwise
+			   : judged.verdict;
+}
+
 /* ---- the step ---- */
 
 /* Carry out the verdict. Returns false if the child has to be judged again soon. */
 static bool
-carry_out(ChildrenState &state, const Judged &judged, bool *short_of_resources)
+carry_out(ChildrenState &state, int64 child_id, Verdict verdict, bool *short_of_resources)
 {
 	bool done = false;
-	switch (judged.verdict)
+	switch (verdict)
 	{
 		case Verdict::kWaits:
 			return true;
@@ -148,7 +190,9 @@ carry_out(ChildrenState &state, const Judged &judged, bool *short_of_resources)
 			break;
 	}
 	return !*short_of_resources &&
-		   survives([&] { done = settle_child(judged); }, short_of_resources) && done;
+		   survives([&] { done = settle_child(child_id, verdict == Verdict::kReady); },
+					short_of_resources) &&
+		   done;
 }
 
 static void
@@ -164,7 +208,8 @@ judge_some(SchedulerState &scheduler)
 	int found = judge_children(ids, n, judged);
 	stop_point("children-judged");
 	for (int i = 0; i < found; i++)
-		if (!carry_out(state, judged[i], &short_of_resources))
+		if (!carry_out(state, judged[i].child_id, verdict_now(state, scheduler.database, judged[i]),
+					   &short_of_resources))
 			judge_later(state, judged[i].child_id);
 	if (short_of_resources)
 		rest_after_this();
