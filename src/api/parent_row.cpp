@@ -141,6 +141,18 @@ note_come(RingName ring, int64 job_id)
 	note_parent_back(job_id);
 }
 
+/*
+ * Return whether this row may be one of many that come one after the other, as in a restore or by logical
+ * replication: for example, the dependencies of a blocked job come later. pg_dump switches
+ * check_function_bodies off.
+ */
+static bool
+others_may_follow(const TriggerData *data, RingName ring)
+{
+	return !check_function_bodies || is_replicated() ||
+		   (ring == kJobRing && is_blocked_row(data, data->tg_trigtuple));
+}
+
 /* An UPDATE that changes the id of a job ends the job of the old id. */
 static void
 note_new_id(const TriggerData *data, RingName ring, int64 old_id)
@@ -161,9 +173,8 @@ note_parent(const TriggerData *data, RingName ring, bool alone)
 {
 	const Tables *t = shared != nullptr ? tables_if_attached() : nullptr;
 	bool comes = TRIGGER_FIRED_BY_INSERT(data->tg_event);
-	/* In a restore the dependencies of the child come later. */
-	if (shared != nullptr && comes && ring == kJobRing && TRIGGER_FIRED_FOR_ROW(data->tg_event) &&
-		is_blocked_row(data, data->tg_trigtuple))
+	if (shared != nullptr && comes && TRIGGER_FIRED_FOR_ROW(data->tg_event) &&
+		others_may_follow(data, ring))
 		note_rows_came(t != nullptr ? t->database : nullptr);
 	if (shared != nullptr && ring == kJobRing && TRIGGER_FIRED_FOR_ROW(data->tg_event) &&
 		!TRIGGER_FIRED_BY_DELETE(data->tg_event))

@@ -29,7 +29,7 @@ may_have_children(const Database *db)
 void expect_children(Database *db);
 
 /*
- * Note that SQL inserts rows of dependencies, outcomes or blocked jobs: others may follow. db: NULL if
+ * Note that SQL inserts rows, for example of dependencies, outcomes or blocked jobs: others may follow. db: NULL if
  * the database has no slot; it may get one while the rows come.
  */
 void note_rows_came(Database *db);

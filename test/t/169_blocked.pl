@@ -140,6 +140,29 @@ for my $delay (0, '-9223372036854775808', '9223372036854775807')
 	sql("SELECT pgq_cancel($d)");
 }
 
+# ---- a restore with --disable-triggers ----
+
+{
+	my $p = parent();
+	my $c = child('cancel', '0', $p);
+	sql("CREATE TABLE one AS SELECT * FROM pgq_ext.job_dependency WHERE child_id = $c; CREATE TABLE job AS SELECT * FROM pgq_ext.job WHERE job_id = $c");
+	sql("DELETE FROM pgq_ext.job WHERE job_id = $c");
+	sql("DELETE FROM pgq_ext.job_dependency WHERE child_id = $c");
+	my $columns = 'job_id, run_at, enqueued_at, queue_id, priority, payload, blocked, parents';
+	sql(q{DO $$ DECLARE s regclass; BEGIN FOR s IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass LOOP EXECUTE format('ALTER TABLE %s DISABLE TRIGGER ALL', s); END LOOP; END $$});
+	sql("INSERT INTO pgq_ext.job ($columns) SELECT $columns FROM job");
+	sql(q{DO $$ DECLARE s regclass; BEGIN FOR s IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass LOOP EXECUTE format('ALTER TABLE %s ENABLE TRIGGER ALL', s); END LOOP; END $$});
+	sql('ALTER TABLE pgq_ext.job_dependency DISABLE TRIGGER ALL; INSERT INTO pgq_ext.job_dependency SELECT * FROM one; ALTER TABLE pgq_ext.job_dependency ENABLE TRIGGER ALL');
+	wait_for($node, q{tgenabled = 'A' FROM pg_trigger WHERE tgrelid = 'pgq_ext.job_dependency'::regclass AND tgname = 'dependency_came'});
+	pass('the scheduler restores the trigger of dependencies');
+	is(sql(q{SELECT tgenabled FROM pg_trigger WHERE tgrelid = 'pgq_ext.job_dependency'::regclass AND tgname = 'dependency_changed'}), 'O', '... and no other one');
+	stays($c, 'the child waits for its parent');
+	sql("SELECT pgq_ack(job_id, lease) FROM pgq_claim('parents', 100) WHERE job_id = $p");
+	becomes($c, 'ready', '... and is ready after its ack');
+	sql("SELECT pgq_cancel($c)");
+	is_whole('the counts are right');
+}
+
 # ---- rows that come late, without triggers ----
 
 {

@@ -8,6 +8,7 @@
 #include "catalog/own_trigger.h"
 #include "catalog/shape.h"
 #include "catalog/token_key.h"
+#include "engine/child_watch.h"
 #include "engine/invalidate.h"
 #include "engine/named/lock_ends.h"
 #include "schedules/cron_schedule.h"
@@ -66,6 +67,23 @@ restore_triggers_of_segments()
 	return restored;
 }
 
+/*
+ * Restore the muted triggers of the tables of children. While they or those of the segments were muted,
+ * memory was told neither of children nor of parents, and did not expect any.
+ */
+static void
+restore_triggers_of_children(SchedulerState &scheduler, const Tables &t, bool segments_restored)
+{
+	bool restored = segments_restored;
+	for (Oid table : {t.job_dependency, t.job_outcome})
+		if (OidIsValid(table) && has_half_muted_trigger(table))
+			(void) survives([&] { restored |= restore_triggers(table); });
+	if (!restored)
+		return;
+	note_rows_came(scheduler.database);
+	begin_watching_children(scheduler.database);
+}
+
 /* Bring slots and triggers up to date. Act on the results after the table locks are released. */
 int64
 attach_queues(SchedulerState &scheduler)
@@ -91,6 +109,7 @@ attach_queues(SchedulerState &scheduler)
 		queues = attach_all_queues(t);
 		subscribed = OidIsValid(t.subscription);
 		doubtful = restore_triggers_of_segments();
+		restore_triggers_of_children(scheduler, t, doubtful);
 		if (has_half_muted_trigger(t.queue))
 			(void) restore_triggers(t.queue);
 		if (has_half_muted_trigger(t.timetable))
