@@ -29,11 +29,11 @@ id_array(const int64 *ids, int n)
 
 template <int arguments_n>
 static int
-find_children(const char *sql, const SpiArgument (&arguments)[arguments_n],
+find_children(KeptPlan *plan, const char *sql, const SpiArgument (&arguments)[arguments_n],
 			  int64 (&ids)[kChildrenAtOnce])
 {
 	spi_begin();
-	auto n = static_cast<int>(spi_execute(sql, arguments));
+	auto n = static_cast<int>(spi_execute_kept(plan, sql, arguments));
 	for (int i = 0; i < n; i++)
 		ids[i] = DatumGetInt64(spi_value(i, 1, INT8OID));
 	SPI_finish();
@@ -43,10 +43,12 @@ find_children(const char *sql, const SpiArgument (&arguments)[arguments_n],
 int
 children_of(int64 parent_id, int64 after, int64 (&ids)[kChildrenAtOnce])
 {
+	static KeptPlan plan;
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(parent_id), false},
 									 {INT8OID, Int64GetDatum(after), false},
 									 {INT4OID, Int32GetDatum(kChildrenAtOnce), false}};
-	return find_children("SELECT child_id FROM pgq_ext.job_dependency WHERE parent_id = $1 "
+	return find_children(&plan,
+						 "SELECT child_id FROM pgq_ext.job_dependency WHERE parent_id = $1 "
 						 "AND child_id > $2 ORDER BY child_id LIMIT $3",
 						 arguments, ids);
 }
@@ -54,9 +56,11 @@ children_of(int64 parent_id, int64 after, int64 (&ids)[kChildrenAtOnce])
 int
 blocked_after(int64 after, int64 (&ids)[kChildrenAtOnce])
 {
+	static KeptPlan plan;
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(after), false},
 									 {INT4OID, Int32GetDatum(kChildrenAtOnce), false}};
-	return find_children("SELECT job_id FROM pgq_ext.job WHERE blocked IS NOT NULL "
+	return find_children(&plan,
+						 "SELECT job_id FROM pgq_ext.job WHERE blocked IS NOT NULL "
 						 "AND job_id > $1 ORDER BY job_id LIMIT $2",
 						 arguments, ids);
 }
@@ -103,9 +107,11 @@ static int
 lock_blocked(const int64 *ids, int n, int64 (&locked)[kChildrenAtOnce])
 {
 	static constexpr int kParentsAtOnce = 2000;
+	static KeptPlan plan;
 	const SpiArgument arguments[] = {id_array(ids, n)};
 	spi_begin();
-	auto rows = static_cast<int>(spi_execute(
+	auto rows = static_cast<int>(spi_execute_kept(
+		&plan,
 		"SELECT job_id, COALESCE(parents, 0::smallint) FROM pgq_ext.job WHERE job_id = ANY($1) "
 		"AND blocked IS NOT NULL FOR UPDATE SKIP LOCKED",
 		arguments));
@@ -146,11 +152,12 @@ static_assert(static_cast<int>(JobOutcome::kAcked) == 1);
 int
 judge_children(const int64 *ids, int n, Judged (&judged)[kChildrenAtOnce])
 {
+	static KeptPlan plan;
 	int64 locked[kChildrenAtOnce];
 	int locked_n = lock_blocked(ids, n, locked);
 	const SpiArgument arguments[] = {id_array(locked, locked_n), id_array(ids, n)};
 	spi_begin();
-	auto found = static_cast<int>(spi_execute(kJudge, arguments));
+	auto found = static_cast<int>(spi_execute_kept(&plan, kJudge, arguments));
 	for (int i = 0; i < found; i++)
 	{
 		int64 id = DatumGetInt64(spi_value(i, 1, INT8OID));

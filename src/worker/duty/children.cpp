@@ -244,6 +244,9 @@ judge_step(SchedulerState &scheduler)
 		if (!OidIsValid(look_at_tables().job_dependency) || !look_at_tables().has_batches)
 			return forget_told(scheduler);
 		read_few_rows();
+		keep_plans();
+		/* If a crash loses the commit, the children are still blocked, and are judged after the start. */
+		commit_lazily();
 		judge_some(scheduler);
 	});
 	state.failed = false;

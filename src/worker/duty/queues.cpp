@@ -68,20 +68,24 @@ restore_triggers_of_segments()
 }
 
 /*
- * Restore the muted triggers of the tables of children. While they or those of the segments were muted,
- * memory was told neither of children nor of parents, and did not expect any.
+ * Restore the muted triggers of the segments, and of the tables of children. While they were muted, memory
+ * was told neither of children nor of parents, and did not expect any. Returns whether a trigger of a
+ * segment was muted.
  */
-static void
-restore_triggers_of_children(SchedulerState &scheduler, const Tables &t, bool segments_restored)
+static bool
+restore_triggers_of_jobs(SchedulerState &scheduler, const Tables &t)
 {
-	bool restored = segments_restored;
+	bool of_segments = restore_triggers_of_segments();
+	bool restored = of_segments;
 	for (Oid table : {t.job_dependency, t.job_outcome})
 		if (OidIsValid(table) && has_half_muted_trigger(table))
 			(void) survives([&] { restored |= restore_triggers(table); });
-	if (!restored)
-		return;
-	note_rows_came(scheduler.database);
-	begin_watching_children(scheduler.database);
+	if (restored)
+	{
+		note_rows_came(scheduler.database);
+		begin_watching_children(scheduler.database);
+	}
+	return of_segments;
 }
 
 /* Bring slots and triggers up to date. Act on the results after the table locks are released. */
@@ -108,8 +112,7 @@ attach_queues(SchedulerState &scheduler)
 		(void) free_gone_incarnations();
 		queues = attach_all_queues(t);
 		subscribed = OidIsValid(t.subscription);
-		doubtful = restore_triggers_of_segments();
-		restore_triggers_of_children(scheduler, t, doubtful);
+		doubtful = restore_triggers_of_jobs(scheduler, t);
 		if (has_half_muted_trigger(t.queue))
 			(void) restore_triggers(t.queue);
 		if (has_half_muted_trigger(t.timetable))
