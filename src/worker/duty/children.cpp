@@ -129,10 +129,13 @@ next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])
 
 /* ---- children with an unknown parent ---- */
 
+/* Forget the children for which is_over(child) is true. */
+template <typename IsOver>
 static void
-forget_unknown(ChildrenState &state, int i)
+forget_unknown(ChildrenState &state, IsOver is_over)
 {
-	state.unknown[i] = state.unknown[--state.unknown_n];
+	auto *end = std::remove_if(state.unknown, state.unknown + state.unknown_n, is_over);
+	state.unknown_n = static_cast<int>(end - state.unknown);
 }
 
 /*
@@ -144,17 +147,15 @@ static bool
 has_waited_for_rows(ChildrenState &state, const Database *db, int64 child_id)
 {
 	static constexpr int64 kWait = 5 * USECS_PER_MINUTE;
+	/* By now the sweep of each minute has settled the child, if it was not gone. */
+	static constexpr int64 kForgotten = kWait + 3 * USECS_PER_MINUTE;
 	int64 now = monotonic_now();
 	if (is_stop_point("children-do-not-wait"))
 		return true;
+	forget_unknown(state, [=](const auto &child) { return now - child.since >= kForgotten; });
 	for (int i = 0; i < state.unknown_n; i++)
-	{
 		if (state.unknown[i].child_id == child_id)
 			return now - state.unknown[i].since >= kWait && !rows_may_come(db);
-		/* A child that is not unknown any more, or gone. */
-		if (now - state.unknown[i].since >= 2 * kWait && !rows_may_come(db))
-			forget_unknown(state, i--);
-	}
 	if (state.unknown_n < ChildrenState::kUnknownMax)
 		state.unknown[state.unknown_n++] = {child_id, now};
 	return false;
@@ -164,9 +165,12 @@ has_waited_for_rows(ChildrenState &state, const Database *db, int64 child_id)
 static Verdict
 verdict_now(ChildrenState &state, const Database *db, const Judged &judged)
 {
-	return judged.verdict == Verdict::kUnknown && has_waited_for_rows(state, db, judged.child_id)
-			   ? judged.otherwise
-			   : judged.verdict;
+	if (judged.verdict == Verdict::kUnknown)
+		return has_waited_for_rows(state, db, judged.child_id) ? judged.otherwise
+															   : Verdict::kUnknown;
+	if (judged.verdict != Verdict::kLater)
+		forget_unknown(state, [&](const auto &child) { return child.child_id == judged.child_id; });
+	return judged.verdict;
 }
 
 /* ---- the step ---- */
