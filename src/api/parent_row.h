@@ -15,4 +15,11 @@ namespace pgq {
  */
 void note_parent(const TriggerData *data, RingName ring, bool alone);
 
+/*
+ * Called before an INSERT or UPDATE of a job's row by SQL: return the row with a run_at that agrees with
+ * its column `blocked`. Raises 55000 if the run_at of a blocked job is changed, and 0A000 if the number of
+ * parents is changed.
+ */
+HeapTuple fit_blocked(const TriggerData *data, HeapTuple row);
+
 } // namespace pgq

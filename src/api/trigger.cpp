@@ -367,6 +367,7 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 	Relation rel = data->tg_relation;
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		refuse_other_batch(data);
+	row = fit_blocked(data, row);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) &&
 		!is_another_job(RelationGetDescr(rel), data->tg_trigtuple, row))
 		return PointerGetDatum(row);

@@ -4,6 +4,7 @@
 #include "engine/child_watch.h"
 #include "engine/hold.h"
 #include "load/attach.h"
+#include "rows/blocked.h"
 #include "rows/dependency_row.h"
 #include "steps/change_row.h"
 #include "steps/end_row.h"
@@ -28,11 +29,11 @@ id_array(const int64 *ids, int n)
 
 template <int arguments_n>
 static int
-find_children(const char *sql, const SpiArgument (&arguments)[arguments_n],
+find_children(KeptPlan *plan, const char *sql, const SpiArgument (&arguments)[arguments_n],
 			  int64 (&ids)[kChildrenAtOnce])
 {
 	spi_begin();
-	auto n = static_cast<int>(spi_execute(sql, arguments));
+	auto n = static_cast<int>(spi_execute_kept(plan, sql, arguments));
 	for (int i = 0; i < n; i++)
 		ids[i] = DatumGetInt64(spi_value(i, 1, INT8OID));
 	SPI_finish();
@@ -43,10 +44,12 @@ find_children(const char *sql, const SpiArgument (&arguments)[arguments_n],
 int
 children_of(const int64 *parents, int n, int64 after, int64 (&ids)[kChildrenAtOnce])
 {
+	static KeptPlan plan;
 	const SpiArgument arguments[] = {id_array(parents, n),
 									 {INT8OID, Int64GetDatum(after), false},
 									 {INT4OID, Int32GetDatum(kChildrenAtOnce), false}};
-	return find_children("SELECT DISTINCT c.child_id FROM unnest($1) AS p (id), LATERAL ("
+	return find_children(&plan,
+						 "SELECT DISTINCT c.child_id FROM unnest($1) AS p (id), LATERAL ("
 						 "SELECT child_id FROM pgq_ext.job_dependency WHERE parent_id = p.id "
 						 "AND child_id > $2 ORDER BY child_id LIMIT $3) c ORDER BY 1 LIMIT $3",
 						 arguments, ids);
@@ -55,9 +58,11 @@ children_of(const int64 *parents, int n, int64 after, int64 (&ids)[kChildrenAtOn
 int
 blocked_after(int64 after, int64 (&ids)[kChildrenAtOnce])
 {
+	static KeptPlan plan;
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(after), false},
 									 {INT4OID, Int32GetDatum(kChildrenAtOnce), false}};
-	return find_children("SELECT job_id FROM pgq_ext.job WHERE blocked IS NOT NULL "
+	return find_children(&plan,
+						 "SELECT job_id FROM pgq_ext.job WHERE blocked IS NOT NULL "
 						 "AND job_id > $1 ORDER BY job_id LIMIT $2",
 						 arguments, ids);
 }
@@ -78,6 +83,7 @@ struct Parents
 
 } // namespace
 
+/* settled: an unknown parent counts as one that has failed. */
 static Verdict
 verdict_on(const Parents &parents, bool settled)
 {
@@ -103,13 +109,15 @@ static int
 within_bound(const int64 *ids, int n)
 {
 	static constexpr int kParentsAtOnce = 2000;
+	static KeptPlan plan;
 	const SpiArgument arguments[] = {id_array(ids, n),
 									 {INT4OID, Int32GetDatum(kParentsAtOnce), false}};
 	spi_begin();
-	(void) spi_execute("SELECT min(c.job_id) FROM (SELECT job_id, parents, sum(parents) OVER "
-					   "(ORDER BY job_id) AS total FROM pgq_ext.job WHERE job_id = ANY($1) "
-					   "AND blocked IS NOT NULL) c WHERE c.total > $2 AND c.total > c.parents",
-					   arguments);
+	(void) spi_execute_kept(&plan,
+							"SELECT min(c.job_id) FROM (SELECT job_id, parents, sum(parents) OVER "
+							"(ORDER BY job_id) AS total FROM pgq_ext.job WHERE job_id = ANY($1) "
+							"AND blocked IS NOT NULL) c WHERE c.total > $2 AND c.total > c.parents",
+							arguments);
 	bool all;
 	int64 beyond = DatumGetInt64(spi_value(0, 1, INT8OID, &all));
 	SPI_finish();
@@ -140,28 +148,28 @@ static constexpr char kJudge[] =
 static_assert(static_cast<int>(JobOutcome::kAcked) == 1);
 
 /*
- * Lock the rows of the children that become ready or are cancelled, so that the scheduler waits for
- * nobody when it writes them. A child that is not locked is judged later.
+ * Lock the rows of the children that become ready or are cancelled, or may be, so that the scheduler
+ * waits for nobody when it writes them. A child that is not locked is judged later.
  */
 static void
 lock_judged(Judged *judged, int n)
 {
+	static KeptPlan plan;
 	int64 locked[kChildrenAtOnce];
 	int wanted = 0;
-	auto is_settled = [](const Judged &j) {
-		return j.verdict == Verdict::kReady || j.verdict == Verdict::kCancelled;
-	};
+	auto may_be_settled = [](const Judged &j) { return j.verdict != Verdict::kWaits; };
 	for (int i = 0; i < n; i++)
-		if (is_settled(judged[i]))
+		if (may_be_settled(judged[i]))
 			locked[wanted++] = judged[i].child_id;
 	if (wanted == 0)
 		return;
 	const SpiArgument arguments[] = {id_array(locked, wanted)};
-	int locked_n = find_children("SELECT job_id FROM pgq_ext.job WHERE job_id = ANY($1) "
+	int locked_n = find_children(&plan,
+								 "SELECT job_id FROM pgq_ext.job WHERE job_id = ANY($1) "
 								 "AND blocked IS NOT NULL FOR UPDATE SKIP LOCKED",
 								 arguments, locked);
 	for (int i = 0; i < n; i++)
-		if (is_settled(judged[i]) &&
+		if (may_be_settled(judged[i]) &&
 			std::find(locked, locked + locked_n, judged[i].child_id) == locked + locked_n)
 			judged[i].verdict = Verdict::kLater;
 }
@@ -169,21 +177,18 @@ lock_judged(Judged *judged, int n)
 int
 judge_children(const int64 *ids, int *n, Judged (&judged)[kChildrenAtOnce])
 {
+	static KeptPlan plan;
 	*n = within_bound(ids, *n);
 	const SpiArgument arguments[] = {id_array(ids, *n)};
 	spi_begin();
-	auto found = static_cast<int>(spi_execute(kJudge, arguments));
-	/*
-	 * Ask this after the snapshot was taken: if SQL has inserted rows that the snapshot does not
-	 * see, rows_may_come() returns true by now.
-	 */
-	bool settled = !rows_may_come(tables().database);
+	auto found = static_cast<int>(spi_execute_kept(&plan, kJudge, arguments));
 	for (int i = 0; i < found; i++)
 	{
 		auto flag = [i](int column) { return DatumGetBool(spi_value(i, column, BOOLOID)); };
 		const Parents parents = {static_cast<OnFailure>(DatumGetInt16(spi_value(i, 2, INT2OID))),
 								 flag(3), flag(4), flag(5), flag(6)};
-		judged[i] = {DatumGetInt64(spi_value(i, 1, INT8OID)), verdict_on(parents, settled)};
+		judged[i] = {DatumGetInt64(spi_value(i, 1, INT8OID)), verdict_on(parents, false),
+					 verdict_on(parents, true)};
 	}
 	SPI_finish();
 	lock_judged(judged, found);
@@ -198,8 +203,8 @@ make_ready(SegmentSet &segments, const JobRow &row)
 	TimestampTz now = wall_now();
 	JobChange change{};
 	change.set_null(kJobBlocked);
-	change.set(kJobRunAt,
-			   TimestampTzGetDatum(put_off(row, now + DatumGetInt64(row.value(kJobBlocked)), now)));
+	TimestampTz due = end_of_block(DatumGetInt64(row.value(kJobBlocked)), now);
+	change.set(kJobRunAt, TimestampTzGetDatum(put_off(row, due, now)));
 	return change_waiting(segments, row, change, nullptr);
 }
 
@@ -215,16 +220,15 @@ cancel_child(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
 }
 
 bool
-settle_child(const Judged &judged)
+settle_child(int64 child_id, bool ready)
 {
 	JobRow row;
 	QueueRef ref;
 	Lease *lease;
 	VirtualTransactionId other;
 	bool done = false;
-	bool ready = judged.verdict == Verdict::kReady;
 	SegmentSet segments(RowExclusiveLock);
-	if (locate_job(segments, Place{}, judged.child_id, false, &row) == WriteResult::kDone &&
+	if (locate_job(segments, Place{}, child_id, false, &row) == WriteResult::kDone &&
 		row.blocked() && find_attached_queue(tables().database, row.queue_id(), &ref) &&
 		take_lease_to_end(ref, row.hint(), ready ? LeaseEnd::kChanged : LeaseEnd::kCancelled,
 						  &lease, &other) == TakeResult::kTaken)

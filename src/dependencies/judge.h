@@ -25,6 +25,8 @@ struct Judged
 {
 	int64 child_id;
 	Verdict verdict;
+	/* For kUnknown: the verdict if the missing rows do not come. */
+	Verdict otherwise;
 };
 
 /*
@@ -36,13 +38,12 @@ struct Judged
 int judge_children(const int64 *ids, int *n, Judged (&judged)[kChildrenAtOnce]);
 
 /*
- * Make the child ready or cancel it, as the verdict says (kReady or kCancelled). judge_children()
- * has locked the row in this transaction. Does not wait. Returns false if another session has the
- * lease of the child, or if the queue of the child has no slot. Call this in a subtransaction.
+ * Make the child ready, or cancel it. judge_children() has locked the row in this transaction. Does not
+ * wait. Returns false if another session has the lease of the child, or if the queue of the child has no
+ * slot. Call this in a subtransaction.
  */
-bool settle_child(const Judged &judged);
+bool settle_child(int64 child_id, bool ready);
 
-/*
 /*
  * Find the children of any of the parents with ids greater than `after`, each once, in ascending order.
  * Returns their number, at most kChildrenAtOnce.

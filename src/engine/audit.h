@@ -42,12 +42,13 @@ struct Audit
 	 */
 	int64 unheld, unheld_kept;
 	int64 ahead; /* jobs in work whose row becomes due only later; see leased_ahead() */
-	/* false: the counts are not known, so live, waiting_jobs and dead are not valid. */
+	/* false: the counts are not known, so live, waiting_jobs, blocked_jobs and dead are not valid. */
 	bool counted;
-	int64 live, waiting_jobs, dead;
+	int64 live, waiting_jobs, blocked_jobs, dead;
 	int64 reserved;
-	uint32 count_serial; /* serial of the count to which live, waiting_jobs and dead belong */
-	int64 in_hand;		 /* leases that were handed out and have not ended */
+	uint32
+		count_serial; /* serial of the count to which live, waiting_jobs, blocked_jobs and dead belong */
+	int64 in_hand; /* leases that were handed out and have not ended */
 	/* the counter handed_out; the sum of the counters of all ways in which a lease can end */
 	int64 handed_out, ended;
 };

@@ -30,9 +30,9 @@ may_have_children(const Database *db)
 void expect_children(Database *db);
 
 /*
- * Note that SQL inserts rows of dependencies, outcomes or blocked jobs, and that more such rows may
- * follow, as in a restore. db: NULL if the database has no slot; the database may get a slot before
- * all rows are inserted.
+ * Note that SQL inserts rows, for example of dependencies, outcomes or blocked jobs, and that more such
+ * rows may follow, as in a restore. db: NULL if the database has no slot; the database may get a slot
+ * before all rows are inserted.
  */
 void note_rows_came(Database *db);
 

@@ -69,12 +69,6 @@ extern const JobAttribute job_attributes[kJobAttributes];
 void set_attribute(JobSpec *spec, const char *name, Datum value);
 bool find_attribute(const JobSpec &spec, const char *name, Datum *value);
 
-/*
- * The run_at of a blocked job: 9999-12-01 UTC. pgq_enqueue refuses this time, which is more than a
- * thousand years away, so only SQL can give it to another job.
- */
-inline constexpr TimestampTz kBlockedRunAt = INT64CONST(252452937600) * USECS_PER_SEC;
-
 /* Return the parents of the job, or NULL if it has none. */
 const ParentList *parents_of(const JobSpec &spec);
 

@@ -10,6 +10,19 @@ CREATE TRIGGER dependency_came BEFORE INSERT ON pgq_ext.job_dependency
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
 ALTER TABLE pgq_ext.job_dependency ENABLE ALWAYS TRIGGER dependency_came;
 
+CREATE FUNCTION pgq_ext.dependency_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dependency_changed';
+REVOKE ALL ON FUNCTION pgq_ext.dependency_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.dependency_changed() IS
+'Internal: lets a child no longer wait for a parent after SQL has deleted the dependency, and refuses to change a dependency by SQL.';
+
+-- These triggers do not fire for statements of the extension, for logical replication and for session_replication_role
+-- = replica.
+CREATE TRIGGER dependency_changed BEFORE UPDATE OR DELETE ON pgq_ext.job_dependency
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_changed();
+CREATE TRIGGER dependency_truncated AFTER TRUNCATE ON pgq_ext.job_dependency
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.dependency_changed();
+
 CREATE TRIGGER outcome_came BEFORE INSERT ON pgq_ext.job_outcome
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
 ALTER TABLE pgq_ext.job_outcome ENABLE ALWAYS TRIGGER outcome_came;

@@ -197,6 +197,14 @@ struct ChildrenState
 	bool later_again; /* the children of this step come from `later` */
 	/* monotonic: when to judge all children again, since rows of parents were missing */
 	int64 unknown_at = INT64_MAX;
+	/* Children with an unknown parent, and since when this process knows that (monotonic). */
+	static constexpr int kUnknownMax = 256;
+	struct
+	{
+		int64 child_id;
+		int64 since;
+	} unknown[kUnknownMax];
+	int unknown_n;
 	int64 not_before;	/* monotonic: earliest next step that judges children */
 	int64 delay;		/* pause before the next step, in microseconds, if a lock was not free */
 	Phase phase;		/* what the next step of garbage collection does */

@@ -170,14 +170,60 @@ next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])
 	return state.sweeping ? take_swept(state, ids) : 0;
 }
 
+/* ---- children with an unknown parent ---- */
+
+/* Forget the children for which is_over(child) is true. */
+template <typename IsOver>
+static void
+forget_unknown(ChildrenState &state, IsOver is_over)
+{
+	auto *end = std::remove_if(state.unknown, state.unknown + state.unknown_n, is_over);
+	state.unknown_n = static_cast<int>(end - state.unknown);
+}
+
+/*
+ * Return whether rows that could tell how the parent has ended are not expected any more: this process has
+ * known the child for five minutes, and no rows have come lately. A child that is not remembered for want
+ * of room waits until others are settled.
+ */
+static bool
+has_waited_for_rows(ChildrenState &state, const Database *db, int64 child_id)
+{
+	static constexpr int64 kWait = 5 * USECS_PER_MINUTE;
+	/* By now the sweep of each minute has settled the child, if it was not gone. */
+	static constexpr int64 kForgotten = kWait + 3 * USECS_PER_MINUTE;
+	int64 now = monotonic_now();
+	if (is_stop_point("children-do-not-wait"))
+		return true;
+	forget_unknown(state, [=](const auto &child) { return now - child.since >= kForgotten; });
+	for (int i = 0; i < state.unknown_n; i++)
+		if (state.unknown[i].child_id == child_id)
+			return now - state.unknown[i].since >= kWait && !rows_may_come(db);
+	if (state.unknown_n < ChildrenState::kUnknownMax)
+		state.unknown[state.unknown_n++] = {child_id, now};
+	return false;
+}
+
+/* Return what to do with the child now. */
+static Verdict
+verdict_now(ChildrenState &state, const Database *db, const Judged &judged)
+{
+	if (judged.verdict == Verdict::kUnknown)
+		return has_waited_for_rows(state, db, judged.child_id) ? judged.otherwise
+															   : Verdict::kUnknown;
+	if (judged.verdict != Verdict::kLater)
+		forget_unknown(state, [&](const auto &child) { return child.child_id == judged.child_id; });
+	return judged.verdict;
+}
+
 /* ---- the step ---- */
 
 /* Carry out the verdict. Returns false if the child has to be judged again soon. */
 static bool
-carry_out(ChildrenState &state, const Judged &judged, bool *short_of_resources)
+carry_out(ChildrenState &state, int64 child_id, Verdict verdict, bool *short_of_resources)
 {
 	bool done = false;
-	switch (judged.verdict)
+	switch (verdict)
 	{
 		case Verdict::kWaits:
 			return true;
@@ -191,7 +237,9 @@ carry_out(ChildrenState &state, const Judged &judged, bool *short_of_resources)
 			break;
 	}
 	return !*short_of_resources &&
-		   survives([&] { done = settle_child(judged); }, short_of_resources) && done;
+		   survives([&] { done = settle_child(child_id, verdict == Verdict::kReady); },
+					short_of_resources) &&
+		   done;
 }
 
 static void
@@ -211,7 +259,8 @@ judge_some(SchedulerState &scheduler)
 	std::copy_n(ids + looked, state.left_n, state.left);
 	stop_point("children-judged");
 	for (int i = 0; i < found; i++)
-		if (!carry_out(state, judged[i], &short_of_resources))
+		if (!carry_out(state, judged[i].child_id, verdict_now(state, scheduler.database, judged[i]),
+					   &short_of_resources))
 			judge_later(state, judged[i].child_id);
 	if (short_of_resources)
 		rest_after_this();
@@ -250,6 +299,9 @@ judge_step(SchedulerState &scheduler)
 		if (!OidIsValid(look_at_tables().job_dependency) || !look_at_tables().has_batches)
 			return forget_told(scheduler);
 		read_few_rows();
+		keep_plans();
+		/* If a crash loses the commit, the children are still blocked, and are judged after the start. */
+		commit_lazily();
 		judge_some(scheduler);
 	});
 	state.failed = false;
