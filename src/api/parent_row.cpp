@@ -142,7 +142,6 @@ note_come(RingName ring, int64 job_id)
 }
 
 /*
-/*
  * Return whether this row may be one of many that SQL inserts one after the other, as in a restore or by
  * logical replication: for example, the dependencies of a blocked job come later. pg_dump switches
  * check_function_bodies off.

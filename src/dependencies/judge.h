@@ -31,7 +31,7 @@ struct Judged
 
 /*
  * Judge the blocked children among the ids by one snapshot. Lock the rows of the children that become
- * ready or are cancelled, without waiting. The ids ascend. *n: their number; set to the number of ids
+ * ready or are cancelled, or may be, without waiting. The ids ascend. *n: their number; set to the number of ids
  * at which this step has looked, since a step looks at a bounded number of parents. Returns the
  * number of blocked children, which are in `judged` with their verdicts.
  */

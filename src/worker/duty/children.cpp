@@ -181,6 +181,10 @@ forget_unknown(ChildrenState &state, IsOver is_over)
 	state.unknown_n = static_cast<int>(end - state.unknown);
 }
 
+static constexpr int64 kRowsMayCome = 5 * USECS_PER_MINUTE;
+/* After this time the sweep of each minute has settled the child, unless the child is gone. */
+static constexpr int64 kForgetUnknown = kRowsMayCome + 3 * USECS_PER_MINUTE;
+
 /*
  * Return whether rows that could tell how the parent has ended are not expected any more: this process has
  * known the child for five minutes, and no rows have come lately. A child that is not remembered for want
@@ -189,16 +193,13 @@ forget_unknown(ChildrenState &state, IsOver is_over)
 static bool
 has_waited_for_rows(ChildrenState &state, const Database *db, int64 child_id)
 {
-	static constexpr int64 kWait = 5 * USECS_PER_MINUTE;
-	/* By now the sweep of each minute has settled the child, if it was not gone. */
-	static constexpr int64 kForgotten = kWait + 3 * USECS_PER_MINUTE;
 	int64 now = monotonic_now();
 	if (is_stop_point("children-do-not-wait"))
 		return true;
-	forget_unknown(state, [=](const auto &child) { return now - child.since >= kForgotten; });
+	forget_unknown(state, [=](const auto &child) { return now - child.since >= kForgetUnknown; });
 	for (int i = 0; i < state.unknown_n; i++)
 		if (state.unknown[i].child_id == child_id)
-			return now - state.unknown[i].since >= kWait && !rows_may_come(db);
+			return now - state.unknown[i].since >= kRowsMayCome && !rows_may_come(db);
 	if (state.unknown_n < ChildrenState::kUnknownMax)
 		state.unknown[state.unknown_n++] = {child_id, now};
 	return false;
