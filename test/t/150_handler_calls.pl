@@ -5,7 +5,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
-use HandlerTest;
+use HandlerTest ':calls';
 
 my $node = handler_node('main');
 sub sql { return $node->safe_psql('postgres', $_[0]) }

@@ -5,9 +5,9 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
-use HandlerGate;
+use HandlerTest ':gate';
 
-my $node = handler_node("pgq_ext.max_handler_workers = 8\nmax_prepared_transactions = 5\nautovacuum = off\n");
+my $node = gated_node("pgq_ext.max_handler_workers = 8\nmax_prepared_transactions = 5\nautovacuum = off\n");
 my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pgq_ext handler'};
 
 # Each transaction of calls takes the lock with the lowest number that no other one of the queue has, and notes the number. So the
