@@ -322,7 +322,7 @@ fail_handled(const HandledJob &job, const char *error)
 	failure.has_error = true;
 	failure.error = clipped_error(CStringGetTextDatum(error));
 	stop_point("handler-fail");
-	(void) fail_job(job.job_id, failure);
+	(void) fail_job(job.job_id, failure, Intent::kEndUncancelled);
 	commit_handler_transaction();
 }
 
@@ -336,7 +336,8 @@ release_handled(const HandledJob *first, int n, int64 delay)
 	with_rights_of(tables().owner, [&] {
 		for (int i = 0; i < n; i++)
 			if (!first[i].ended)
-				(void) release_job(first[i].job_id, first[i].token, IntervalPGetDatum(&interval));
+				(void) release_job(first[i].job_id, first[i].token, IntervalPGetDatum(&interval),
+								   Intent::kEndUncancelled);
 	});
 	commit_handler_transaction();
 }
