@@ -61,6 +61,9 @@ void release_handled(const HandledJob *first, int n, int64 delay);
 /* Extend the leases of jobs that have not ended, in a transaction. */
 void extend_handled(const HandledJob *first, int n, int64 lease_time);
 
+/* Note as which roles the worker runs. Called after the login, before the first call. */
+void note_own_roles();
+
 /*
  * Undo what a call can leave in the session: the parts of DISCARD ALL, and the session-bound leases
  * and locks of the call. In a transaction of its own.
