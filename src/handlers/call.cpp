@@ -373,6 +373,8 @@ extend_handled(const HandledJob *first, int n, int64 lease_time)
 
 /* ---- after a call ---- */
 
+namespace {
+
 /* As which roles the worker runs outside of calls. */
 struct OwnRoles
 {
@@ -381,6 +383,8 @@ struct OwnRoles
 	const config_generic *session_authorization;
 	const config_generic *role;
 };
+
+} // namespace
 static constinit OwnRoles own_roles = {};
 
 void
