@@ -61,6 +61,9 @@ void release_handled(const HandledJob *first, int n, int64 delay);
 /* Extend the leases of jobs that have not ended, in a transaction. */
 void extend_handled(const HandledJob *first, int n, int64 lease_time);
 
+/* Note as which roles the worker runs. Called after the login, before the first call. */
+void note_own_roles();
+
 /*
  * Undo the changes that a call can leave in the session: do the parts of DISCARD ALL, and end the
  * session-bound leases and locks of the call. Uses a transaction of its own.

@@ -403,6 +403,7 @@ pgq_handler_main(Datum arg)
 	call_timer_init();
 	if (!connect_as_role(DatumGetObjectId(arg), worker.order.tablespace, worker.order.role))
 		proc_exit(0);
+	note_own_roles();
 	worker.database = find_own_database();
 	if (worker.database == nullptr)
 		proc_exit(0);

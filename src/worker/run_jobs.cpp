@@ -212,9 +212,9 @@ static void
 end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
 {
 	/*
-	 * A session cancels the job, or has cancelled it. T3 would have to wait for that session, so do
-	 * not run T3. If the cancel is undone, the lease is lost (Lease::told), and the scheduler
-	 * counts the attempt.
+	 * A session cancels the job, or has cancelled it: the cancel ends the job, so do not run T3. If the
+	 * cancel is undone, the lease is lost (Lease::told), and the scheduler counts the attempt. T3
+	 * itself does the same for a cancel that begins later (Intent::kEndUncancelled).
 	 */
 	if (error.interrupted == Interrupted::kCancelled ||
 		leave_to_cancel(job->ref, job->lease, job->serial))
@@ -438,6 +438,8 @@ run_jobs(const HandlerRow &handler, const char *queue, HandledJobs *jobs)
 	}
 	if (must_stop())
 	{
+		/* No attempt is counted, also of jobs that are being cancelled. */
+		jobs->n = stop_handled(jobs->jobs, jobs->n);
 		end_attempt(calls, jobs->jobs, [&] { release_handled(jobs->jobs, jobs->n, 0); });
 		proc_exit(0);
 	}

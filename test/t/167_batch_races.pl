@@ -6,7 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
-use HandlerTest;
+use HandlerTest ':calls';
 use BatchTest;
 
 my $node = use_node(handler_node('main'));

@@ -248,8 +248,12 @@ int64
 handlers_wanted_at(const SchedulerState &scheduler)
 {
 	const auto &state = scheduler.handlers;
-	bool differ = state.known && state.changes != value_of(scheduler.database->definition_changes);
-	return differ ? Max(monotonic_now(), state.not_before) : scheduler.duties[kHandlersDuty].due;
+	uint32 changes = value_of(scheduler.database->definition_changes);
+	if (!state.known || state.changes == changes)
+		return scheduler.duties[kHandlersDuty].due;
+	/* Only a try to read these changes can make the next try wait; a new change is read at once. */
+	int64 now = monotonic_now();
+	return state.tried == changes ? Max(now, state.not_before) : now;
 }
 
 /* ---- the duty of a queue: start a worker ---- */
