@@ -212,9 +212,8 @@ static void
 end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
 {
 	/*
-	 * A session cancels the job, or has cancelled it: the cancel ends the job, so do not run T3. If the
-	 * cancel is undone, the lease is lost (Lease::told), and the scheduler counts the attempt. T3
-	 * itself does the same for a cancel that begins later (Intent::kEndUncancelled).
+	 * A session cancels the job, so do not run T3. If the cancel is undone, the scheduler counts the
+	 * attempt (Lease::told). T3 looks for a later cancel itself (Intent::kEndUncancelled).
 	 */
 	if (error.interrupted == Interrupted::kCancelled ||
 		leave_to_cancel(job->ref, job->lease, job->serial))
@@ -227,10 +226,7 @@ end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
 		end_attempt(calls, job, [&] { release_handled(job, 1, 0); });
 		proc_exit(0);
 	}
-	/*
-	 * Check the handler first: if the role has lost the right to claim, the ack reports a stale
-	 * lease.
-	 */
+	/* Check the handler first: an ack without the right to claim reports a stale lease. */
 	if (!is_servers_fault(error.sqlstate) && !is_handler_sound(calls))
 		return end_attempt(calls, job, [&] { release_handled(job, 1, 0); });
 	/*
