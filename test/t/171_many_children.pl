@@ -7,7 +7,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
 
-# Without statistics, the planner expects many parents of a child.
 my $node = pgq_node('main', conf => "autovacuum = off\n");
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
 
@@ -54,8 +53,9 @@ wait_for($node, blocked('children') . ' = 0');
 
 my $keeper = parent();
 many(3000, 'children', $keeper);
-my $buffers = sql(q{EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) SELECT waits_for FROM pgq_ext.job_status WHERE queue = 'children'}) =~ /"Shared Hit Blocks": (\d+)/ ? $1 : -1;
-cmp_ok($buffers, '<', 3000 * 100, 'job_status reads the parents of blocked jobs, and not all jobs for each');
+# The planner likes other joins better if the statistics say that a child has many parents.
+my $buffers = sql(q{SET enable_nestloop = off; EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) SELECT waits_for FROM pgq_ext.job_status WHERE queue = 'children'}) =~ /"Shared Hit Blocks": (\d+)/ ? $1 : -1;
+cmp_ok($buffers, '<', 3000 * 20, 'job_status reads the parents of blocked jobs, and not all jobs for each');
 is(sql(q{SELECT waits_for FROM pgq_ext.job_status WHERE queue = 'children' LIMIT 1}), "the end of job $keeper (waiting)", '... and says what they wait for');
 
 # ---- more than memory has room for ----
