@@ -144,6 +144,9 @@ Members::confirm_all() const
 void
 Members::note_all(AddedMembers *added) const
 {
+	/* The usual case. */
+	if (added == nullptr && n_ == 1)
+		return add_note(batches_[0].batch_id, Note::kAdded, batches_[0].jobs);
 	AddedMembers mine;
 	for (int i = 0; i < n_; i++)
 		(added != nullptr ? added : &mine)->add(batches_[i].batch_id, batches_[i].jobs);
