@@ -199,7 +199,7 @@ JobGraph::order()
 void
 JobGraph::read(Jsonb *jobs)
 {
-	if (!may_have_names(jobs))
+	if (!has_names(jobs))
 		return;
 	read_names(jobs);
 	sort_names();

@@ -6,7 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
-use HandlerTest;
+use HandlerTest qw(:calls);
 
 my $node = handler_node('main', conf => "max_prepared_transactions = 5\nrestart_after_crash = on\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
