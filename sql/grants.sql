@@ -13,7 +13,7 @@ BEGIN
 END $$;
 GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_watcher;
 GRANT SELECT ON pgq_ext.queue_status, pgq_ext.job_status, pgq_ext.lease, pgq_ext.queue_stats, pgq_ext.duty, pgq_ext.schedule TO regress_pgq_watcher;
-GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.oldest_ready, pgq_ext.blocked_jobs, pgq_ext.stat_entries, pgq_ext.lease_entries, pgq_ext.group_entries, pgq_ext.behind, pgq_ext.duty_entries TO regress_pgq_watcher;
+GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.oldest_ready, pgq_ext.stat_entries, pgq_ext.lease_entries, pgq_ext.group_entries, pgq_ext.behind, pgq_ext.duty_entries TO regress_pgq_watcher;
 SELECT pgq_create_queue('pay'), pgq_create_queue('open');
 
 -- Who may close a queue, and what is said of bad input.

@@ -147,12 +147,11 @@ SELECT pgq_ext.queue_entries();
 SELECT pgq_ext.stat_entries();
 SELECT pgq_ext.latency_entries();
 SELECT pgq_ext.oldest_ready(1);
-SELECT pgq_ext.blocked_jobs(1);
 SELECT pgq_ext.recount('q');
 RESET ROLE;
 \set VERBOSITY default
 GRANT SELECT ON pgq_ext.queue_status TO regress_pgq_user;
-GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.oldest_ready, pgq_ext.blocked_jobs, pgq_ext.lease_entries, pgq_ext.group_entries, pgq_ext.behind TO regress_pgq_user;
+GRANT EXECUTE ON FUNCTION pgq_ext.queue_entries, pgq_ext.oldest_ready, pgq_ext.lease_entries, pgq_ext.group_entries, pgq_ext.behind TO regress_pgq_user;
 SET ROLE regress_pgq_user;
 SELECT queue, ready, leased FROM pgq_ext.queue_status ORDER BY 1;
 RESET ROLE;
