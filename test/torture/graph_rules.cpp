@@ -113,6 +113,22 @@ Graphed::may_be_nowhere(const Node &node, const View &view) const
 
 /* ---- pgq_parents ---- */
 
+/*
+ * Return whether the result of the job may be lost. A transaction that has acknowledged a job without
+ * children, and then enqueues one, does not know the result any more, unless the queue keeps it.
+ */
+bool
+Graphed::may_lack_result(Key key, const TxRef &acker) const
+{
+	return nodes.at(key).queue == kPlainGraphs &&
+		   std::any_of(nodes.begin(), nodes.end(), [&](const auto &entry) {
+			   const Node &other = entry.second;
+			   return other.creator == acker &&
+					  std::any_of(other.parents.begin(), other.parents.end(),
+								  [&](const GraphParent &parent) { return parent.key == key; });
+		   });
+}
+
 /* Return what is wrong with what the child was told of the parent; empty: nothing. */
 std::string
 Graphed::fault_of(const Node &child, const GraphParent &parent, const ParentRow &row,
@@ -123,11 +139,10 @@ Graphed::fault_of(const Node &child, const GraphParent &parent, const ParentRow 
 		return "it has another ref";
 	if (row.state == "acked")
 	{
-		/* Of a job that its own transaction has acknowledged the enqueue knows no result. */
 		bool right = std::any_of(node.ends.begin(), node.ends.end(), [&](const End &end) {
-			bool own = end.tx == child.creator && node.queue == kPlainGraphs && !row.result;
 			return end.how == NodeEnd::kAck && view.counts(end.tx) &&
-				   (end.result == row.result || own);
+				   (end.result == row.result ||
+					(!row.result && may_lack_result(parent.key, end.tx)));
 		});
 		return right ? "" : "nobody has acknowledged it so";
 	}

@@ -245,6 +245,7 @@ private:
 	/* Return the parent for which the job must still wait; 0: there is none. */
 	Key waits_for(const Node &node, const View &view) const;
 	bool may_be_nowhere(const Node &node, const View &view) const;
+	bool may_lack_result(Key key, const TxRef &acker) const;
 	std::string fault_of(const Node &child, const GraphParent &parent, const ParentRow &row,
 						 const View &view) const;
 	Sorted sort(const std::vector<GraphRow> &rows);

@@ -360,6 +360,18 @@ TEST_F(GraphedTest, AResultIsLost)
 	expect("nobody has acknowledged it so");
 }
 
+/* The enqueue of a child by the transaction that has acknowledged the parent does not know the result. */
+TEST_F(GraphedTest, AResultThatIsNotKept)
+{
+	TxRef tx = begin();
+	graphed.ended(tx, parent, NodeEnd::kAck, graph_result(parent));
+	(void) add_in(tx, {.queue = kPlainGraphs, .parents = {{parent, false}}});
+	commit(tx);
+	Key run = child(OnFailure::kRun, {parent});
+	tell(run, {row(parent, "acked")});
+	expect_nothing();
+}
+
 /* ---- batches ---- */
 
 TEST_F(GraphedTest, ABatchIsRight)
