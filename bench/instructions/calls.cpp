@@ -6,6 +6,7 @@
 #include "../load/basics.h"
 #include <cstdio>
 #include <functional>
+#include <unistd.h>
 
 static const char *const payload = R"({"a": 1, "b": "hello world", "c": [1, 2, 3, 4]})";
 static constexpr int batch = 500;
@@ -109,6 +110,19 @@ static Prepared ack{"SELECT pgq_ack($1, $2)"};
 static Prepared claim_many{"SELECT job_id, lease, payload FROM pgq_claim($1, 500)"};
 static Prepared ack_many{"SELECT count(*) FROM pgq_ack_many($1, $2)"};
 
+/* Until the scheduler has found that no job has a parent, each end of a job looks for children. */
+static void
+wait_for_scheduler()
+{
+	for (int tries = 0; tries < 1200; tries++, usleep(100 * 1000))
+		if (checked(
+				server.run("SELECT FROM pgq_ext.duty WHERE duty = 'children' AND last_run_at IS "
+						   "NOT NULL"))
+				.size() > 0)
+			return;
+	fail("the scheduler does not look for children");
+}
+
 static void
 create_queue(const std::string &name, const std::string &options, const std::string &group,
 			 const std::string &batch = "NULL")
@@ -116,6 +130,7 @@ create_queue(const std::string &name, const std::string &options, const std::str
 	run("SELECT pgq_create_queue('" + name + "'" + options + ")");
 	run("SELECT count(pgq_enqueue('" + name + "', '" + payload + "', group_key => " + group +
 		", batch => " + batch + ")) FROM generate_series(1, " + std::to_string(backlog) + ") i");
+	wait_for_scheduler();
 }
 
 static std::string

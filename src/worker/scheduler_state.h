@@ -205,10 +205,9 @@ struct ChildrenState
 		int64 since;
 	} unknown[kUnknownMax];
 	int unknown_n;
-	int64 not_before; /* monotonic: earliest next step that judges children */
-	int64 delay;	  /* pause before the next step, in microseconds, if a lock was not free */
-	/* what the next step of garbage collection does: first it asks whether there are dependencies at all */
-	Phase phase = kFlag;
+	int64 not_before;	/* monotonic: earliest next step that judges children */
+	int64 delay;		/* pause before the next step, in microseconds, if a lock was not free */
+	Phase phase;		/* what the next step of garbage collection does */
 	int64 collected_to; /* position of garbage collection in the table of this phase */
 	int64 collect_at;	/* monotonic */
 };

@@ -283,35 +283,6 @@ forget_told(SchedulerState &scheduler)
 }
 
 /*
- * Judge the next children. After an error in a step it is not known which children were judged;
- * then judge all children.
- */
-static bool
-judge_step(SchedulerState &scheduler)
-{
-	ChildrenState &state = scheduler.children;
-	if (!state.begun)
-		begin_watching_children(scheduler.database);
-	state.begun = true;
-	if (state.failed)
-		begin_child_sweep(state);
-	state.failed = true;
-	bool served = serving_transaction(RowExclusiveLock, [&] {
-		if (!OidIsValid(look_at_tables().job_dependency) || !look_at_tables().has_batches)
-			return forget_told(scheduler);
-		read_few_rows();
-		keep_plans();
-		/* If a crash loses the commit, the children are still blocked, and are judged after the start. */
-		commit_lazily();
-		judge_some(scheduler);
-	});
-	state.failed = false;
-	return served;
-}
-
-/* ---- garbage ---- */
-
-/*
  * If no job has a child, note that in memory. The lock excludes all open and prepared transactions
  * that have inserted dependencies.
  */
@@ -324,6 +295,38 @@ lower_flag(SchedulerState &scheduler)
 	if (!OidIsValid(table) || !has_dependencies())
 		expect_no_children(scheduler.database);
 }
+
+/*
+ * Judge the next children. After an error in a step it is not known which children were judged;
+ * then judge all children.
+ */
+static bool
+judge_step(SchedulerState &scheduler)
+{
+	ChildrenState &state = scheduler.children;
+	bool first = !state.begun;
+	if (first)
+		begin_watching_children(scheduler.database);
+	state.begun = true;
+	if (state.failed)
+		begin_child_sweep(state);
+	state.failed = true;
+	bool served = serving_transaction(RowExclusiveLock, [&] {
+		if (!OidIsValid(look_at_tables().job_dependency) || !look_at_tables().has_batches)
+			return forget_told(scheduler);
+		if (first)
+			lower_flag(scheduler);
+		read_few_rows();
+		keep_plans();
+		/* If a crash loses the commit, the children are still blocked, and are judged after the start. */
+		commit_lazily();
+		judge_some(scheduler);
+	});
+	state.failed = false;
+	return served;
+}
+
+/* ---- garbage ---- */
 
 /* Take a step of the collection of garbage. Returns whether another step should follow at once. */
 static bool
