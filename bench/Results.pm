@@ -9,12 +9,14 @@ our @EXPORT = qw(read_results %rounds %cases %machine median value ratio grouped
 
 our (%rounds, %cases, %machine);
 
+# read_results(DIR, WORKLOAD...): reads the results of these workloads, or of all
 sub read_results
 {
-	my $dir = shift;
+	my ($dir, @only) = @_;
 	for my $file (glob "$dir/*.tsv")
 	{
 		my ($workload) = $file =~ m{([^/]+)\.tsv$};
+		next if @only && !grep { $_ eq $workload } @only;
 		open my $in, '<', $file or die "$file: $!";
 		while (<$in>)
 		{

@@ -11,17 +11,20 @@ find_pgmq()
 	}
 }
 
+declare -A statements # the file of a side in bench/sides, if it has another name than the side
+declare -A database   # the database of a side, if it is not the first one
+
 # driver SIDE: sets driver to the command that runs the side (its arguments: see bench/load/main.cpp)
 driver()
 {
-	driver=("$load" "bench/sides/$1.sql")
+	driver=("$load" "bench/sides/${statements[$1]:-$1}.sql")
 }
 
 # drive SIDE ARGUMENT...: runs the side
 drive()
 {
 	driver "$1"
-	"${driver[@]}" "${@:2}"
+	PGDATABASE=${database[$1]:-${PGDATABASE:-}} "${driver[@]}" "${@:2}"
 }
 
 declare -A queued # how many jobs are in a queue

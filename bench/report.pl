@@ -3,16 +3,20 @@
 #
 #   bench/report.pl DIR         prints the tables
 #   bench/report.pl DIR docs    writes docs/benchmarks.md and, with gnuplot, docs/benchmarks/*.svg
+#   bench/report.pl DIR docs WORKLOAD...    replaces only the sections of these workloads, and their goals, in docs/benchmarks.md.
+#                               DIR must have all workloads of such a section
 use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use List::Util qw(sum max min first);
 use Results;
+use Batches;
 
-my ($dir, $docs) = @ARGV;
-die "usage: $0 DIR [docs]\n" unless defined $dir;
-read_results($dir);
+my ($dir, $docs, @only) = @ARGV;
+die "usage: $0 DIR [docs [WORKLOAD...]]\n" unless defined $dir;
+@only = @batch_workloads if grep { my $name = $_; grep { $_ eq $name } @only } @batch_workloads;
+read_results($dir, @only);
 
 my @sides = qw(pgq_ext recorded limited grouped fifo fair keyed ack_claim at_once table listen advisory pgmq session_lock advisory_lock delivered returning ceiling);
 my %side_name = (
@@ -120,6 +124,7 @@ my @goals = (
 		ratio(map { value('handlers', $case, $_) } qw(handler working)) ] } grep { /^\d/ } @{ $cases{handlers} // [] }),
 	[ 'handler of arrays of 500, jobs/s', '%.0f', '>=', 150000, value('handlers', 'bulk 500', 'handler') ],
 	[ 'from sending an enqueue to the call of the handler, p50 in ms', '%.2f', '<', 2, value('handlers', 'latency', 'handler', 'p50') ],
+	batch_goals(),
 	[ 'scrape of all views with 100 queues, in ms, sum of medians', '%.1f', '<', 20, scrape(($cases{scrape} // [])->[-1]) ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
 	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 380, wal(1, 'pgq_ext', 'wal') ]);
@@ -405,7 +410,8 @@ my @sections = (
 		'The handler is a PL/pgSQL function that inserts the same row. With synchronous_commit = on each job waits for the disk once, on both sides. In the last row one worker has a handler for arrays of 500 jobs.', \&handlers_table ],
 	[ 'scrape', 'Watching',
 		'This section measures pgq_ext alone. There are 100 queues with jobs of three priorities; a fifth of the jobs are delayed. The table shows the queries that the exporter of `monitoring/` runs, and the other queries that `pgq-top` runs. Here one session of a ' .
-		'monitoring role ran them, and `psql` measured the milliseconds.', \&scrape_table ]);
+		'monitoring role ran them, and `psql` measured the milliseconds.', \&scrape_table ],
+	[ (first { $cases{$_} } @batch_workloads) // 'members', 'Batches and dependencies', $batch_text, sub { batch_tables(defined $docs) } ]);
 
 # ---- plots: a column for each side ----
 
@@ -450,6 +456,55 @@ sub write_plots
 
 # ---- the page ----
 
+# Return a section, or nothing if its workload was not run. note: a paragraph at the end of its text.
+sub section
+{
+	my ($workload, $title, $text, $make, $note) = @_;
+	return '' unless $cases{$workload};
+	my $plot = defined $docs && -e "$docs/benchmarks/$workload.svg" ? "![$title](benchmarks/$workload.svg)\n\n" : '';
+	return "## $title\n\n" . (defined $docs ? "$text\n\n" : '') . ($note // '') . $make->() . "\n$plot";
+}
+
+# Replace the sections that were measured, and their goals, in the page.
+sub replace_sections
+{
+	my $file = shift;
+	my $note = 'This section was not measured together with the others, but on its own: ' .
+		join(', ', $machine{date}, "pgq_ext $machine{pgq_ext}", "PostgreSQL $machine{PostgreSQL}", $machine{processor}) . ", by `$machine{command} $machine{workloads}`.\n\n";
+	open my $in, '<', $file or die "$file: $!";
+	my $page = do { local $/; <$in> };
+	my $place = '## On a larger machine';
+	for my $section (reverse @sections)
+	{
+		my $heading = "## $section->[1]";
+		my $new = section(@$section, $note);
+		if ($page =~ /^\Q$heading\E$/m)
+		{
+			$page =~ s/^\Q$heading\E\n.*?(?=^## |\z)/$new/ms if $new;
+			$place = $heading;
+		}
+		elsif ($new)
+		{
+			$page =~ s/^(?=\Q$place\E$)/$new/m or die "$file has no section \"$place\"\n";
+			$place = $heading;
+		}
+	}
+	for my $goal (map { /^(\| (?!goal |---).*)\n/ ? $1 : () } split /(?<=\n)/, goals_table())
+	{
+		my ($what) = $goal =~ /^\| (.*?) \|/;
+		$page =~ s/^\| \Q$what\E \|.*$/$goal/m or $page =~ s/^(## Goals\n.*?\n(?:\|[^\n]*\n)+)/$1$goal\n/ms or die "$file has no goals\n";
+	}
+	open my $out, '>', $file or die "$file: $!";
+	print $out $page;
+	close $out;
+}
+
+if (@only)
+{
+	replace_sections("$docs/benchmarks.md");
+	exit;
+}
+
 my $plots = defined $docs ? "$docs/benchmarks" : undef;
 if (defined $docs)
 {
@@ -482,15 +537,7 @@ MD
 	print "\n```sh\n$machine{command}\n```\n\n## Goals\n\nIn a goal, *A against B* stands for the figure of A divided by the figure of B. The column *the ceiling* has the value that the ceiling would reach in place of pgq_ext.\n\n";
 }
 print goals_table(), "\n";
-for my $section (@sections)
-{
-	my ($workload, $title, $text, $make) = @$section;
-	next unless $cases{$workload};
-	print "## $title\n\n";
-	print "$text\n\n" if defined $docs;
-	print $make->(), "\n";
-	print "![$title](benchmarks/$workload.svg)\n\n" if defined $docs && -e "$plots/$workload.svg";
-}
+print section(@$_) for @sections;
 if (defined $docs)
 {
 	print <<'MD';

@@ -2,13 +2,14 @@
 # Compares the speed of pgq_ext with other queues in PostgreSQL, on throw-away servers.
 #
 #   bench/run.sh short [WORKLOAD...]    under 3 minutes: pgq_ext and the SKIP LOCKED table, the figures to watch every day
-#   bench/run.sh full [WORKLOAD...]     about 60 minutes, 70 with pgmq: everything; writes docs/benchmarks.md when no
+#   bench/run.sh full [WORKLOAD...]     about 70 minutes, 80 with pgmq: everything; writes docs/benchmarks.md when no
 #                                       workload is named
 #   bench/run.sh tiny [WORKLOAD...]     about a minute, to see whether it works; its figures mean nothing
 #   bench/run.sh rivals|rivals-tiny     runs bench/rivals.sh, which compares with more queues, in PostgreSQL and elsewhere
 #
 #   OUT=DIR        keep the results in DIR, a file for each workload; a workload that is run again replaces its file.
-#                  bench/report.pl DIR prints the tables, bench/report.pl DIR docs writes docs/benchmarks.md
+#                  bench/report.pl DIR prints the tables, bench/report.pl DIR docs writes docs/benchmarks.md, and
+#                  bench/report.pl DIR docs WORKLOAD... replaces only the sections of these workloads there
 #   PGMQ_DIR=DIR   let pgmq take part, whose pgmq.sql is somewhere below DIR
 #
 # The sides (bench/sides/*.sql) take turns in each round, with the same client (bench/load); the medians of the rounds
@@ -30,7 +31,7 @@ also=(ack_claim at_once delivered returning ceiling) # where claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
@@ -43,7 +44,9 @@ case $form in
 		rotation_jobs=2000000 rotation_backlog=1000000 rotation_size=64MB rotation_rates=(400 1000) rotation_seconds=60
 		lockers=(1 8 32) takeovers=200 idle_seconds=60
 		handler_workers=(1 2 4 8) handled_jobs=200000 bulk_handled=1000000 noted_jobs=2000
-		scraped_jobs=10000000 scrapes=50 ;;
+		scraped_jobs=10000000 scrapes=50
+		member_stock=150000 member_seconds=3 ready_children=20000 small_batches=20 large_batch=1000000 chain_jobs=1000
+		open_batches=100000 open_rounds=2 open_seconds=60 ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
 		sides=(pgq_ext table) also=(ack_claim delivered returning ceiling)
@@ -59,9 +62,11 @@ case $form in
 		rotation_jobs=400000 rotation_backlog=100000 rotation_size=8MB rotation_rates=(400 1000) rotation_seconds=20
 		lockers=(1 8 32) takeovers=200 idle_seconds=20
 		handler_workers=(1 4) handled_jobs=40000 bulk_handled=400000 noted_jobs=500
-		scraped_jobs=1000000 scrapes=50 ;;
+		scraped_jobs=1000000 scrapes=50
+		member_stock=60000 member_seconds=1.5 ready_children=5000 small_batches=10 large_batch=100000 chain_jobs=300
+		open_batches=10000 open_rounds=2 open_seconds=20 ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
@@ -75,7 +80,9 @@ case $form in
 		rotation_jobs=20000 rotation_backlog=10000 rotation_size=1MB rotation_rates=(400) rotation_seconds=3
 		lockers=(1 8) takeovers=20 idle_seconds=2
 		handler_workers=(1) handled_jobs=2000 bulk_handled=10000 noted_jobs=20
-		scraped_jobs=10000 scrapes=3 ;;
+		scraped_jobs=10000 scrapes=3
+		member_stock=10000 member_seconds=0.3 ready_children=500 small_batches=2 large_batch=3000 chain_jobs=20
+		open_batches=500 open_rounds=1 open_seconds=2 ;;
 	*) usage ;;
 esac
 shift
@@ -83,7 +90,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -95,6 +102,7 @@ script/setup.sh gnuplot-nox || exit
 . script/version.sh
 elsewhere bench/run.sh "${arguments[@]}"
 . bench/race.sh
+. bench/batches.sh
 find_pgmq || exit
 . script/private_server.sh
 . bench/server.sh
@@ -686,6 +694,7 @@ run_scrape()
 echo "Building, then ${#workloads[@]} workloads: ${workloads[*]}"
 build
 machine >"$out/machine.txt"
+$all || printf 'workloads\t%s\n' "$*" >>"$out/machine.txt"
 for number in "${!workloads[@]}"; do
 	workload=${workloads[number]}
 	: >"$out/$workload.tsv"

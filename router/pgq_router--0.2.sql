@@ -799,7 +799,7 @@ BEGIN
         ('queue', 'queue_id integer, queue text, lease_time interval, max_runtime interval, max_attempts integer, backoff_base interval, backoff_max interval, backoff_jitter float8, concurrency integer, rate_limit integer, rate_period interval, group_rate_limit integer, group_concurrency integer, fifo boolean, fair boolean, max_depth bigint, log_attempts text, keep_attempts interval, keep_finished interval, keep_dead interval, notify boolean, paused boolean, created_at timestamptz, paused_at timestamptz'),
         ('queue_latency', 'queue text, phase text, le_seconds float8, count bigint, sum_seconds float8'),
         ('queue_stats', 'queue text, stats_since timestamptz, enqueued bigint, deduplicated bigint, claims bigint, empty_claims bigint, handed_out bigint, acked bigint, failed bigint, released bigint, cancelled bigint, lost bigint, dead_lettered bigint, expired bigint, uncounted bigint, stale_calls bigint, rejected bigint, ghosts bigint, repaired bigint, reconciled bigint, wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval, total_p50 interval, total_p95 interval'),
-        ('queue_status', 'queue text, ready bigint, scheduled bigint, leased bigint, dead bigint, oldest_ready_age interval, waiting_claims integer, last_claim_at timestamptz, paused boolean, depth bigint'),
+        ('queue_status', 'queue text, ready bigint, scheduled bigint, leased bigint, dead bigint, oldest_ready_age interval, waiting_claims integer, last_claim_at timestamptz, paused boolean, depth bigint, blocked bigint'),
         ('rate', 'name text, permits integer, period interval, burst integer, available bigint, next_at timestamptz'),
         ('run', 'name text, period interval, period_start timestamptz, token bigint, owner text, started_at timestamptz, finished_at timestamptz, result jsonb, tries integer'),
         ('schedule', 'schedule text, cron text, timezone text, queue text, payload jsonb, missed text, options jsonb, paused boolean, next_run_at timestamptz, last_run_at timestamptz, last_job_id bigint, last_error text'),
@@ -822,10 +822,11 @@ SELECT r.queue, CASE WHEN count(r.ready) = count(*) THEN sum(r.ready)::bigint EN
        CASE WHEN count(r.scheduled) = count(*) THEN sum(r.scheduled)::bigint END AS scheduled, sum(r.leased)::bigint AS leased,
        CASE WHEN count(r.dead) = count(*) THEN sum(r.dead)::bigint END AS dead, max(r.oldest_ready_age) AS oldest_ready_age, sum(r.waiting_claims)::integer AS waiting_claims,
        max(r.last_claim_at) AS last_claim_at, bool_and(r.paused) AS paused,
-       CASE WHEN count(r.depth) = count(*) THEN sum(r.depth)::bigint END AS depth, count(*)::integer AS shards
+       CASE WHEN count(r.depth) = count(*) THEN sum(r.depth)::bigint END AS depth, count(*)::integer AS shards,
+       CASE WHEN count(r.blocked) = count(*) THEN sum(r.blocked)::bigint END AS blocked
 FROM pgq_router.rows('queue_status') u,
      jsonb_to_record(u.row_) AS r (queue text, ready bigint, scheduled bigint, leased bigint, dead bigint, oldest_ready_age interval,
-                                   waiting_claims integer, last_claim_at timestamptz, paused boolean, depth bigint)
+                                   waiting_claims integer, last_claim_at timestamptz, paused boolean, depth bigint, blocked bigint)
 GROUP BY r.queue;
 COMMENT ON VIEW pgq_ext.queue_status IS 'As that of pgq_ext, summed over all shards, NULL if one of them does not know it yet; oldest_ready_age is the greatest, paused: everywhere. shards: how many have answered, and have the queue.';
 

@@ -22,7 +22,7 @@ SELECT total, waiting FROM pgq_ext.batch WHERE batch = :batch;
 COMMIT;
 SELECT pgq_redrive('view_q');
 SELECT waiting, dead FROM pgq_ext.batch WHERE batch = :batch;
--- Members that have ended in another way, as their notes say (see src/rows/batch_row.h).
+-- Members that have ended in another way, as their notes say (see src/rows/batch_note.h).
 BEGIN;
 INSERT INTO pgq_ext.batch_note SELECT :batch, what, n FROM (VALUES (1, 64), (2, 3), (3, 1), (4, 2), (5, 4), (6, 8), (7, 16), (8, 32)) v (what, n);
 SELECT total, waiting, leased, acked, dead, cancelled, expired, deleted FROM pgq_ext.batch WHERE batch = :batch;

@@ -21,11 +21,16 @@ SELECT pgq_enqueue('dep_q', '"child"', after => ARRAY[:parent, :parent], delay =
 \gset
 SELECT payload, blocked, parents, run_at = '9999-12-01 UTC' AS is_far FROM pgq_ext.job WHERE job_id IN (:parent, :child) ORDER BY job_id;
 SELECT * FROM pg_temp.deps();
--- No claim gets it, whatever its priority, nor when SQL makes it due.
+SELECT ready, scheduled, blocked, leased FROM pgq_ext.queue_status WHERE queue = 'dep_q';
+-- No claim gets it, whatever its priority, nor when a row is due of which no trigger has known.
 SELECT payload FROM pgq_claim('dep_q', 5);
+SET session_replication_role = replica;
+ALTER TABLE pgq_ext.job DISABLE TRIGGER job_fence;
 UPDATE pgq_ext.job SET run_at = '2001-01-01' WHERE job_id = :child;
+ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_fence;
 SELECT payload FROM pgq_claim('dep_q', 5);
 UPDATE pgq_ext.job SET run_at = '9999-12-01 UTC' WHERE job_id = :child;
+RESET session_replication_role;
 SELECT * FROM pgq_check();
 
 -- ---- what can be done with a blocked job ----

@@ -82,6 +82,7 @@ GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_stranger;
 -- Direct calls.
 CREATE TABLE call (n int GENERATED ALWAYS AS IDENTITY, name text);
 INSERT INTO call (name) SELECT unnest('{queue_entries(),stat_entries(),latency_entries(),lease_entries(),group_entries(),capacity_entries(),segment_entries(),snapshot_holders(),duty_entries(),lock_entries(),rate_entries(),handler_entries(),members_of(1),health_rows(),health_of_reader(),health_entries(),rotation_blocker}'::text[]);
+INSERT INTO call (name) SELECT format('blocked_jobs(%s)', queue_id) FROM pgq_ext.queue WHERE queue = 'open';
 INSERT INTO call (name) SELECT format('oldest_ready(%s)', queue_id) FROM pgq_ext.queue WHERE queue = 'open';
 INSERT INTO call (name) SELECT format('behind(%s, 0, now(), 1000000, NULL)', queue_id) FROM pgq_ext.queue WHERE queue = 'open';
 GRANT SELECT ON call TO PUBLIC;

@@ -34,6 +34,7 @@ put_queue(Json &json, const Queue &queue, const QueueRates &rates)
 	json.name("paused").flag(queue.paused);
 	json.name("ready").number(queue.ready);
 	json.name("scheduled").number(queue.scheduled);
+	json.name("blocked").number(queue.blocked);
 	json.name("leased").number(queue.leased);
 	json.name("dead").number(queue.dead);
 	json.name("depth").number(queue.depth);

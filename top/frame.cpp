@@ -69,8 +69,10 @@ queues_in_words(const Snapshot &snapshot)
 	std::string text = brief(n) + (n == 1 ? " queue" : " queues");
 	if (paused > 0)
 		text += " (" + brief(paused) + " paused)";
+	Count blocked = sum(snapshot, &Queue::blocked);
 	return text + ": " + brief(sum(snapshot, &Queue::ready)) + " ready, " +
 		   brief(sum(snapshot, &Queue::scheduled)) + " scheduled, " +
+		   (blocked.value_or(0) > 0 ? brief(blocked) + " blocked, " : "") +
 		   brief(sum(snapshot, &Queue::leased)) + " leased, " + brief(sum(snapshot, &Queue::dead)) +
 		   " dead";
 }

@@ -51,6 +51,7 @@ status_sql(Sight &sight)
 		{{"queue", "queue", true},
 		 {"ready", "ready"},
 		 {"scheduled", "scheduled"},
+		 {"blocked", "blocked"},
 		 {"leased", "leased"},
 		 {"dead", "dead"},
 		 {"oldest_ready_age", "extract(epoch FROM oldest_ready_age)::float8"},
@@ -70,6 +71,7 @@ read_status(const Answer &answer, Sight &sight)
 		Queue &queue = queue_of(sight, answer.text_or_nothing(row, "queue"));
 		queue.ready = answer.number(row, "ready");
 		queue.scheduled = answer.number(row, "scheduled");
+		queue.blocked = answer.number(row, "blocked");
 		queue.leased = answer.number(row, "leased");
 		queue.dead = answer.number(row, "dead");
 		queue.oldest_ready_age = answer.real(row, "oldest_ready_age");

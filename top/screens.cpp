@@ -113,10 +113,10 @@ queue_table(const Snapshot &snapshot, const Memory &memory, Form form)
 	 */
 	Table table;
 	table.columns = {words("QUEUE", 0, 16), words("STATE", 2, 0), number("READY"),
-					 number("SCHED", 4),	number("LEASED", 1),  number("DEAD", 1),
-					 number("OLDEST", 2),	number("IN/S", 3),	  number("OUT/S", 5),
-					 number("ACK/S", 4),	number("WAIT95", 6),  number("RUN95", 6),
-					 number("WAITING", 7)};
+					 number("SCHED", 4),	number("BLOCKED", 9), number("LEASED", 1),
+					 number("DEAD", 1),		number("OLDEST", 2),  number("IN/S", 3),
+					 number("OUT/S", 5),	number("ACK/S", 4),	  number("WAIT95", 6),
+					 number("RUN95", 6),	number("WAITING", 7)};
 	if (form.is_brief)
 		table.columns.push_back(words("JOBS OVER TIME", 8, 0));
 	table.empty = instead(snapshot.knows_queues, "no queues");
@@ -125,9 +125,10 @@ queue_table(const Snapshot &snapshot, const Memory &memory, Form form)
 		QueueRates rates = memory.rates_of(name);
 		Row row = {name,
 				   {text_cell(name, form), state_cell(queue.paused), count_cell(queue.ready, form),
-					count_cell(queue.scheduled, form), count_cell(queue.leased, form),
-					count_cell(queue.dead, form, Style::bad), age_cell(queue.oldest_ready_age),
-					rate_cell(rates.enqueued), rate_cell(rates.handed_out), rate_cell(rates.acked),
+					count_cell(queue.scheduled, form), count_cell(queue.blocked, form),
+					count_cell(queue.leased, form), count_cell(queue.dead, form, Style::bad),
+					age_cell(queue.oldest_ready_age), rate_cell(rates.enqueued),
+					rate_cell(rates.handed_out), rate_cell(rates.acked),
 					latency_cell(queue.latency("wait_p95")), latency_cell(queue.latency("run_p95")),
 					count_cell(queue.waiting_claims, form)},
 				   ""};

@@ -39,7 +39,7 @@ struct Queue
 	 * right admin
 	 */
 	bool is_closed = false;
-	Count ready, scheduled, leased, dead, waiting_claims, depth;
+	Count ready, scheduled, blocked, leased, dead, waiting_claims, depth;
 	Seconds oldest_ready_age;
 	Seconds last_claim_age;
 	std::optional<std::string> stats_since;
@@ -55,7 +55,9 @@ struct Queue
 	 */
 	Count jobs() const
 	{
-		return ready && scheduled && leased ? Count(*ready + *scheduled + *leased) : Count();
+		return ready && scheduled && leased
+				   ? Count(*ready + *scheduled + blocked.value_or(0) + *leased)
+				   : Count();
 	}
 };
 

@@ -357,6 +357,11 @@ LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'pgq_may_read';
 COMMENT ON FUNCTION pgq_ext.may_read IS
 'Internal: true if the caller may read that column of a view of pgq_ext by a grant other than the grant to pg_monitor. For other readers, columns with tokens and payloads are NULL.';
 
+CREATE FUNCTION pgq_ext.blocked_jobs(queue_id integer) RETURNS bigint
+LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_blocked_jobs';
+REVOKE ALL ON FUNCTION pgq_ext.blocked_jobs FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.blocked_jobs IS 'Internal: the number of blocked jobs of that queue. NULL: the jobs are not counted yet.';
+
 -- A view cannot name the column batch_id of pgq_ext.job: a database that was updated from 0.1 does not have the column
 -- before pgq_ext.add_batch_columns(). This function is STABLE, so that a query that does not read the column "batch" of a
 -- view does not call the function.
@@ -561,7 +566,7 @@ BEGIN
         END LOOP;
         added := true;
     END LOOP;
-    COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: of none. Set when the job is enqueued, and never changed.';
+    COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: the job is in no batch. Set when the job is enqueued, and never changed.';
     COMMENT ON COLUMN pgq_ext.job.blocked IS 'The job waits until its parents have ended, and then for this number of microseconds; NULL: the job is not blocked.';
     COMMENT ON COLUMN pgq_ext.job.parents IS 'Number of parents of the job; NULL: none. Set when the job is enqueued, and never changed.';
     RETURN added;
@@ -636,7 +641,7 @@ CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id, what);
 ALTER TABLE pgq_ext.batch_note REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.batch_note FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.batch_note IS
-'What has happened to members of batches: n members were added (what is 1), or have ended in another way than by an acknowledgement. Rows are never updated; see src/rows/batch_row.h.';
+'Notes about members of batches: n members were added (what is 1), have become dead letters (2), or have ended in another way than by an acknowledgement (3 and more). A session adds to the number of the note of additions that it has written last; see src/rows/batch_note.h.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.batch_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_batch', '');
@@ -675,7 +680,7 @@ CREATE INDEX job_dependency_by_child ON pgq_ext.job_dependency (child_id);
 ALTER TABLE pgq_ext.job_dependency REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.job_dependency FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_dependency IS
-'Which job waits for the end of which other job (key after of pgq_enqueue_many), and what happens if the parent ends otherwise than by an acknowledgement. Rows are inserted and deleted, and never changed; see src/rows/dependency_row.h.';
+'Dependencies: a child waits for the end of its parent (after of pgq_enqueue). on_failure: what happens to the child if the parent ends in another way than by an acknowledgement. Rows are never updated; see src/rows/dependency_row.h.';
 
 CREATE TABLE pgq_ext.job_outcome (
     job_id   bigint NOT NULL,
@@ -689,7 +694,7 @@ CREATE INDEX job_outcome_by_id ON pgq_ext.job_outcome (job_id);
 ALTER TABLE pgq_ext.job_outcome REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.job_outcome FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_outcome IS
-'How a job has ended that has children, kept until its last child is gone; see src/rows/dependency_row.h. A job may have several rows that say the same.';
+'Outcomes: how jobs with children have ended. A row is kept until the last child of the job is gone. A job may have several rows with the same outcome. See src/rows/dependency_row.h.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_dependency', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_outcome', '');
@@ -698,11 +703,24 @@ CREATE FUNCTION pgq_ext.dependency_came() RETURNS trigger
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dependency_came';
 REVOKE ALL ON FUNCTION pgq_ext.dependency_came() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.dependency_came() IS
-'Internal: lets jobs look for their children when they end, after SQL has inserted a dependency.';
+'Internal: notes that SQL has inserted dependencies or outcomes, so that jobs that end have to look for children.';
 
 CREATE TRIGGER dependency_came BEFORE INSERT ON pgq_ext.job_dependency
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
 ALTER TABLE pgq_ext.job_dependency ENABLE ALWAYS TRIGGER dependency_came;
+
+CREATE FUNCTION pgq_ext.dependency_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_dependency_changed';
+REVOKE ALL ON FUNCTION pgq_ext.dependency_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.dependency_changed() IS
+'Internal: lets a child no longer wait for a parent after SQL has deleted the dependency, and refuses to change a dependency by SQL.';
+
+-- These triggers do not fire for statements of the extension, for logical replication and for session_replication_role
+-- = replica.
+CREATE TRIGGER dependency_changed BEFORE UPDATE OR DELETE ON pgq_ext.job_dependency
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_changed();
+CREATE TRIGGER dependency_truncated AFTER TRUNCATE ON pgq_ext.job_dependency
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.dependency_changed();
 
 CREATE TRIGGER outcome_came BEFORE INSERT ON pgq_ext.job_outcome
 FOR EACH ROW EXECUTE FUNCTION pgq_ext.dependency_came();
@@ -721,7 +739,7 @@ CREATE FUNCTION pgq_parents(job_id bigint, lease bigint) RETURNS SETOF pgq_ext.p
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 3 AS 'MODULE_PATHNAME', 'pgq_parents';
 REVOKE ALL ON FUNCTION pgq_parents FROM PUBLIC;
 COMMENT ON FUNCTION pgq_parents IS
-'Return the parents of a job that a worker has: the jobs after which it was enqueued. job_id: the id of the parent. ref: the name of the parent in the call that has enqueued both. state: acked, cancelled, expired, purged, dropped, deleted; dead: it is a dead letter, or was one that was deleted; waiting or leased: the dead letter was redriven; unknown: it was deleted while triggers were disabled. result: as passed to pgq_ack. error: the last error of a dead letter. The lease is asserted as by pgq_assert_lease. Error: PQ001 the lease is stale.';
+'Return the parents of a job that a worker has: the jobs after which it was enqueued. job_id: the id of the parent. ref: the name of the parent, if one call has enqueued parent and child. state: acked, cancelled, expired, purged, dropped, deleted; dead: the parent is a dead letter, or was a dead letter that was deleted; waiting or leased: the parent was a dead letter, and was redriven; unknown: the parent was deleted while triggers were disabled. result: as passed to pgq_ack. error: the last error of a dead letter. The lease is asserted as by pgq_assert_lease. Error: PQ001 the lease is stale.';
 
 -- ---- handlers ----
 
@@ -829,7 +847,14 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
        -- The run_at of blocked jobs. (A database that was updated from version 0.1 may lack the column blocked.)
        j.run_at = '9999-12-01 00:00:00+00' AS is_blocked,
        CASE WHEN j.run_at = '9999-12-01 00:00:00+00' THEN (
-           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN 'the scheduler: its parents have ended'
+           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN (
+                           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN 'the scheduler: no parents of it are known'
+                                       WHEN pg_catalog.count(o.job_id) < pg_catalog.count(*)
+                                       THEN pg_catalog.concat('the scheduler: it is not known how job ', pg_catalog.min(d.parent_id) FILTER (WHERE o.job_id IS NULL), ' has ended')
+                                       ELSE 'the scheduler: its parents have ended' END
+                           FROM pgq_ext.job_dependency d
+                           LEFT JOIN pgq_ext.job_outcome o ON o.job_id = d.parent_id
+                           WHERE d.child_id = j.job_id)
                        ELSE pg_catalog.concat('the end of job ', pg_catalog.min(w.parent_id), ' (', (pg_catalog.array_agg(w.state ORDER BY w.parent_id))[1], ')',
                                               CASE WHEN pg_catalog.count(*) > 1 THEN pg_catalog.concat(' and of ', pg_catalog.count(*) - 1, ' others') END) END
            FROM (SELECT d.parent_id,
@@ -838,8 +863,9 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
                              WHEN p.run_at = '9999-12-01 00:00:00+00' THEN 'blocked'
                              ELSE 'waiting' END AS state
                  FROM pgq_ext.job_dependency d
-                 LEFT JOIN pgq_ext.job p ON p.job_id = d.parent_id
-                 LEFT JOIN pgq_ext.dead_job x ON x.job_id = d.parent_id AND p.job_id IS NULL
+                 -- LATERAL with LIMIT keeps the planner from reading all jobs for each blocked one.
+                 LEFT JOIN LATERAL (SELECT l.job_id, l.run_at FROM pgq_ext.job l WHERE l.job_id = d.parent_id LIMIT 1) p ON true
+                 LEFT JOIN LATERAL (SELECT l.job_id FROM pgq_ext.dead_job l WHERE l.job_id = d.parent_id AND p.job_id IS NULL LIMIT 1) x ON true
                  WHERE d.child_id = j.job_id AND (p.job_id IS NOT NULL OR x.job_id IS NOT NULL)) w) END AS awaits,
        q.paused AS is_paused,
        q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,
@@ -934,8 +960,23 @@ COMMENT ON VIEW pgq_ext.batch IS
 
 -- ---- views ----
 
+CREATE OR REPLACE VIEW pgq_ext.queue_status WITH (security_barrier) AS
+SELECT q.queue,
+       e.ready,
+       e.scheduled,
+       e.leased::bigint AS leased,
+       e.dead_letters AS dead,
+       CASE WHEN e.ready > 0 THEN pg_catalog.clock_timestamp() - pgq_ext.oldest_ready(q.queue_id) END AS oldest_ready_age,
+       COALESCE(e.waiting_claims, 0) AS waiting_claims,
+       e.last_claim_at,
+       q.paused,
+       e.depth,
+       pgq_ext.blocked_jobs(q.queue_id) AS blocked
+FROM pgq_ext.queue q
+LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
+WHERE pgq_ext.may_see(q.queue_id);
+
 -- A condition of the reader sees no rows that the reader may not.
-ALTER VIEW pgq_ext.queue_status SET (security_barrier);
 ALTER VIEW pgq_ext.queue_stats SET (security_barrier);
 ALTER VIEW pgq_ext.queue_latency SET (security_barrier);
 ALTER VIEW pgq_ext.duty SET (security_barrier);
@@ -1016,7 +1057,7 @@ BEGIN
         SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, p.proowner, 'EXECUTE', pg_catalog.acldefault('f', p.proowner),
                0, pg_catalog.format('GRANT EXECUTE ON FUNCTION pgq_ext.%I TO PUBLIC', p.proname)
         FROM pg_catalog.pg_proc p WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
-            AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, stat_entries, latency_entries, lease_entries,
+            AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, blocked_jobs, stat_entries, latency_entries, lease_entries,
             group_entries, behind, capacity_entries, segment_entries, snapshot_holders, duty_entries,
             lock_entries, rate_entries, handler_entries, batch_of, members_of, health_rows, health_of_reader}'::pg_catalog.name[])
     LOOP
@@ -1459,7 +1500,7 @@ COMMENT ON FUNCTION pgq_fail IS
 COMMENT ON FUNCTION pgq_schedule IS
 'Enqueue a job again and again: make the schedule of that name, or change it. A changed schedule keeps its next tick if cron and timezone are the same, and stays paused if it was paused. cron: minute, hour, day of month, month, day of week, with seconds before them if there are six fields, as in crontab(5); or @yearly, @monthly, @weekly, @daily, @hourly; or an interval as in ''every 90 s'', counted from 2000-01-01 UTC. If the hour field names hours, a tick runs once where the clocks of timezone skip or repeat that time (a skipped tick runs right after); with * as hour, ticks follow elapsed time. The headers of the job have the name of the schedule and the time of the tick, as schedule and scheduled_at. missed: what happens to ticks that could not run, because the server was down or the queue was full: skip (no job), one (one job for all missed ticks), all (one job for each, for at most the newest 1000). options: an object with other parameters of pgq_enqueue, such as priority or unique_key. The schedule enqueues with the rights of the role that has last called this function for it. Errors: 42704 no such queue, 42501 the caller may not enqueue, 22004 no schedule, cron or queue, 22023 bad value, or a cron that would not run in the next 40 years.';
 COMMENT ON VIEW pgq_ext.queue_status IS
-'One row for each queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready job has been due (NULL if the first rows of more than 64 priorities would have to be read), how many claims wait. The counts come from memory and include committed jobs only. They are NULL after a start, and after a TRUNCATE by a user, until the scheduler has counted the rows. depth: the number that max_depth limits, with jobs that open transactions are enqueuing; NULL if max_depth is 0.';
+'One row for each queue: how many jobs are ready, scheduled, leased, dead, blocked (they wait for the end of other jobs), how long the oldest ready job has been due (NULL if the first rows of more than 64 priorities would have to be read), how many claims wait. The counts come from memory and include committed jobs only. They are NULL after a start, and after a TRUNCATE by a user, until the scheduler has counted the rows. depth: the number that max_depth limits, with jobs that open transactions are enqueuing; NULL if max_depth is 0.';
 COMMENT ON VIEW pgq_ext.queue_stats IS
 'Counters of each queue since stats_since (the start of the server, in most cases). Changes that were rolled back are not counted, except by claims, empty_claims, stale_calls, rejected and ghosts, which count calls or their findings whether or not the transaction commits. Jobs handed out that are not acked, failed, released, cancelled, lost or uncounted (the lease ended, but no attempt could be counted) are in work. deduplicated: enqueues that have met a job with the same unique key. rejected: enqueues into a full queue. ghosts: hints that a claim has dropped, because the row did not exist any more. repaired: jobs that memory had forgotten because of a fault, and that the reconciler has found; reconciled: how often the reconciler has read all jobs. p50, p95: percentiles of the last 5 to 10 minutes, of the times in queue_latency; NULL if there were none.';
 COMMENT ON FUNCTION pgq_extend_lock IS

@@ -6,6 +6,7 @@
 #include "../load/basics.h"
 #include <cstdio>
 #include <functional>
+#include <unistd.h>
 
 static const char *const payload = R"({"a": 1, "b": "hello world", "c": [1, 2, 3, 4]})";
 static constexpr int batch = 500;
@@ -109,12 +110,33 @@ static Prepared ack{"SELECT pgq_ack($1, $2)"};
 static Prepared claim_many{"SELECT job_id, lease, payload FROM pgq_claim($1, 500)"};
 static Prepared ack_many{"SELECT count(*) FROM pgq_ack_many($1, $2)"};
 
+/* Until the scheduler has found that no job has a parent, each end of a job looks for children. */
 static void
-create_queue(const std::string &name, const std::string &options, const std::string &group)
+wait_for_scheduler()
+{
+	for (int tries = 0; tries < 1200; tries++, usleep(100 * 1000))
+		if (checked(
+				server.run("SELECT FROM pgq_ext.duty WHERE duty = 'children' AND last_run_at IS "
+						   "NOT NULL"))
+				.size() > 0)
+			return;
+	fail("the scheduler does not look for children");
+}
+
+static void
+create_queue(const std::string &name, const std::string &options, const std::string &group,
+			 const std::string &batch = "NULL")
 {
 	run("SELECT pgq_create_queue('" + name + "'" + options + ")");
 	run("SELECT count(pgq_enqueue('" + name + "', '" + payload + "', group_key => " + group +
-		")) FROM generate_series(1, " + std::to_string(backlog) + ") i");
+		", batch => " + batch + ")) FROM generate_series(1, " + std::to_string(backlog) + ") i");
+	wait_for_scheduler();
+}
+
+static std::string
+new_batch()
+{
+	return checked(server.run("SELECT pgq_create_batch()")).text(0, 0);
 }
 
 static void
@@ -148,6 +170,7 @@ all_calls()
 	static Prepared insert_row{"INSERT INTO bare (payload) VALUES ($1)"};
 	static Prepared insert_rows{"INSERT INTO bare (payload) SELECT unnest($1::jsonb[])"};
 	static Prepared enqueue{"SELECT pgq_enqueue('put', $1)"};
+	static Prepared enqueue_member{"SELECT pgq_enqueue('put', $1, batch => $2)"};
 	static Prepared enqueue_many{"SELECT count(*) FROM pgq_enqueue_many('put', $1)"};
 	static Prepared ack_claim{"SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, 'one')"};
 	static Prepared ack_next{"SELECT job_id, lease, payload FROM pgq_ack_next($1, $2, 'next')"};
@@ -158,6 +181,7 @@ all_calls()
 	static const std::string many_rows = repeated("{", quoted(payload), "}");
 	static long row = 0;
 	static Claimed held;
+	static std::string a_batch;
 
 	const auto nothing = [] {};
 	const auto fill_rows = [] {
@@ -172,6 +196,10 @@ all_calls()
 		return [=] { create_queue(name, options, group); };
 	};
 	const auto queue_to_fill = [] { run("SELECT pgq_create_queue('put', if_not_exists => true)"); };
+	const auto batch_to_fill = [=] {
+		queue_to_fill();
+		a_batch = new_batch();
+	};
 	const auto pair = [](const char *name) {
 		return [claim = claim_of(name)]() mutable { claim_and_ack(claim); };
 	};
@@ -238,6 +266,12 @@ all_calls()
 		 }},
 		{"INSERT of a row", 1, nothing, [] { insert_row({payload}); }},
 		{"enqueue", 1, queue_to_fill, [] { enqueue({payload}); }},
+		{"enqueue, a member", 1, batch_to_fill,
+		 [] {
+			 enqueue_member({payload, a_batch.c_str()});
+		 }},
+		{"claim + ack, a member", 1, [] { create_queue("members", "", "NULL", new_batch()); },
+		 pair("members")},
 		{"INSERT of 500 rows", batch, nothing, [] { insert_rows({many_rows.c_str()}); }},
 		{"enqueue_many of 500", batch, queue_to_fill, [] { enqueue_many({many_jobs.c_str()}); }},
 		{"claim + ack, group_concurrency", 1,

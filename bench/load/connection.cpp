@@ -96,6 +96,13 @@ Connection::execute(const std::string &sql)
 	return answer.size() > 0 ? answer.text(0, 0) : "";
 }
 
+void
+Connection::hold()
+{
+	execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
+	execute("SELECT count(*) FROM pg_class");
+}
+
 int
 Connection::notifications()
 {

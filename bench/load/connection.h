@@ -39,6 +39,8 @@ public:
 
 	// Run statements by the simple query protocol, and wait for the end.
 	std::string execute(const std::string &sql);
+	// Take a snapshot, and hold it until the connection ends.
+	void hold();
 	int notifications();
 	void cancel() { link.cancel(); }
 	int socket() const { return link.socket(); }

@@ -63,9 +63,9 @@ private:
 };
 
 // Return `batch` jobs as one parameter: an array of payloads, or the JSON that pgq_enqueue_many
-// takes.
+// takes, with further keys for each job.
 std::string
-bulk(long batch, bool as_array)
+bulk(long batch, bool as_array, const std::string &keys)
 {
 	std::string job, all(1, as_array ? '{' : '[');
 	if (as_array)
@@ -76,7 +76,7 @@ bulk(long batch, bool as_array)
 		job += '"';
 	}
 	else
-		job.append("{\"payload\":").append(payload()).append("}");
+		job.append("{").append(keys).append("\"payload\":").append(payload()).append("}");
 	for (long i = 0; i < batch; i++)
 		all.append(i > 0 ? 1 : 0, ',').append(job);
 	all += as_array ? '}' : ']';
@@ -98,7 +98,9 @@ Cycle::Cycle(const Side &side, const Arguments &arguments)
 		std::string name = names.substr(at, comma - at);
 		Step step{name, describe(side, batch > 1 ? name + "_many" : name)};
 		if (name == "enqueue")
-			enqueued = batch > 1 ? bulk(batch, step.verb.takes_array) : payload();
+			enqueued = batch > 1 ? bulk(batch, step.verb.takes_array,
+										side.has("keys") ? side.sql("keys") : "")
+								 : payload();
 		if (!step.verb.statements.empty())
 			steps.push_back(step);
 	}
@@ -289,7 +291,6 @@ run_cycle(const Side &side, const Arguments &arguments)
 	if (arguments.number("hold", 0) == 0)
 		return cycle.run();
 	Connection snapshot;
-	snapshot.execute("BEGIN ISOLATION LEVEL REPEATABLE READ");
-	snapshot.execute("SELECT count(*) FROM pg_class");
+	snapshot.hold();
 	cycle.run();
 }

@@ -39,13 +39,17 @@ Side::Side(const std::string &file, const Arguments &arguments)
 		else if (!line.empty())
 			pieces[name] += line + "\n";
 	}
+	put(":queue", arguments.text("queue"));
+	put(":batch", arguments.text("batch", "1"));
+	put(":jobs", arguments.text("jobs", "0"));
+	put(":payload", payload());
+}
+
+void
+Side::put(const std::string &name, const std::string &value)
+{
 	for (auto &[_, sql] : pieces)
-	{
-		replace_all(sql, ":queue", arguments.text("queue"));
-		replace_all(sql, ":batch", arguments.text("batch", "1"));
-		replace_all(sql, ":jobs", arguments.text("jobs", "0"));
-		replace_all(sql, ":payload", payload());
-	}
+		replace_all(sql, name, value);
 }
 
 const std::string &

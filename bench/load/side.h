@@ -12,6 +12,8 @@ public:
 	bool has(const std::string &name) const { return pieces.count(name) > 0; }
 	const std::string &sql(const std::string &name) const;
 	std::vector<std::string> statements(const std::string &name) const;
+	// Put a value in place of a name, in all pieces.
+	void put(const std::string &name, const std::string &value);
 
 private:
 	std::map<std::string, std::string> pieces;

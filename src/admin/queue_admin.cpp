@@ -238,7 +238,10 @@ lock_names(const char *one, const char *two)
 	lock_name(in_order ? two : one);
 }
 
-/* names: the old and the new name, to which callbacks that can still come are changed. */
+/*
+ * Change the name of the queue in the callbacks of pending batches. names: the old and the new
+ * name.
+ */
 static void
 rename_in_callbacks(const SpiArgument (&names)[2])
 {

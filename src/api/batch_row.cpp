@@ -21,8 +21,8 @@ batch_id_of(const TriggerData *data, HeapTuple row)
 }
 
 /*
- * A dump has the values that the columns restored and due_at had in the dumped database. The scheduler sets
- * due_at anew.
+ * Return the row with `restored` set and without due_at: in the row of a dump, both columns have
+ * the values of the dumped database. The scheduler computes due_at again.
  */
 static HeapTuple
 as_restored(const TriggerData *data, HeapTuple row)
@@ -128,7 +128,10 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_job_batch_changed);
 PG_FUNCTION_INFO_V1(pgq_job_batch_kept);
 
-/* Fires before each INSERT and UPDATE of a row, also of statements of the extension. */
+/*
+ * Fires before each INSERT and UPDATE of a row, also if a statement of the extension writes the
+ * row.
+ */
 PGDLLEXPORT Datum
 pgq_job_batch_changed(PG_FUNCTION_ARGS)
 {

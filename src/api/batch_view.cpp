@@ -70,8 +70,9 @@ struct MemberCounts
 } // namespace
 
 /*
- * Numbers of notes: see rows/batch_row.h. The deletion of a dead letter ends a member, and the death
- * before it does not.
+ * Sum up the notes by kind; Note in rows/batch_note.h has the numbers. A member that becomes a dead
+ * letter has not ended, so its death is not counted here. The deletion of the dead letter ends the
+ * member.
  */
 #define PGQ_SUM_NOTES                                                              \
 	"(SELECT pg_catalog.sum(t.n) FILTER (WHERE t.what OPERATOR(pg_catalog.=) 1), " \
@@ -85,7 +86,8 @@ struct MemberCounts
 	"COALESCE(n.expired, 0)::pg_catalog.int8, COALESCE(n.deleted, 0)::pg_catalog.int8"
 
 /*
- * Indexed by Tables::has_batches. Each is one statement, so that all numbers are of one snapshot.
+ * The statements that count members, indexed by Tables::has_batches. Each one is a single
+ * statement, so that all numbers are of one snapshot.
  */
 static const char *const count_members_sql[] = {
 	"SELECT 0::pg_catalog.int8, 0::pg_catalog.int8, 0::pg_catalog.int8, " PGQ_NOTES
@@ -98,8 +100,9 @@ static const char *const count_members_sql[] = {
 };
 
 /*
- * Like as_owner(), for statements that only read. as_owner() changes session_replication_role, and
- * with that makes the server forget all plans of the session.
+ * Like as_owner(), for statements that only read. Unlike as_owner(), this function leaves
+ * session_replication_role unchanged: a change would make the server forget all plans of the
+ * session.
  */
 template <typename Body>
 static void
@@ -140,7 +143,7 @@ ask_about(SPIPlanPtr *plan, const char *sql, int64 batch_id)
 
 /*
  * Return whether the view batch shows the batch to the current role. The view has the same
- * condition; this one is for direct calls.
+ * condition. This function also guards the functions of the view when a role calls them directly.
  */
 static bool
 may_see_batch(Oid reader, bool reads_all, int64 batch_id)

@@ -91,14 +91,21 @@ static bool
 is_same_count(const Audit &a, const Audit &b)
 {
 	return a.current && b.current && b.counted && a.live == b.live &&
-		   a.waiting_jobs == b.waiting_jobs && a.dead == b.dead && a.leased == b.leased &&
-		   a.reserved == b.reserved && a.count_serial == b.count_serial;
+		   a.waiting_jobs == b.waiting_jobs && a.blocked_jobs == b.blocked_jobs &&
+		   a.dead == b.dead && a.leased == b.leased && a.reserved == b.reserved &&
+		   a.count_serial == b.count_serial;
 }
 
 static int64
 in_work_and_due(const Audit &a)
 {
 	return a.leased - a.unheld - a.ahead;
+}
+
+static int64
+due_jobs(const Audit &a)
+{
+	return a.live - a.waiting_jobs - a.blocked_jobs;
 }
 
 /*
@@ -108,8 +115,9 @@ in_work_and_due(const Audit &a)
 static bool
 agrees(const Audit &a, const LiveRows &rows)
 {
-	return a.live == rows.live && a.waiting_jobs == rows.waiting && a.dead == rows.dead &&
-		   in_work_and_due(a) <= a.live - a.waiting_jobs;
+	return a.live == rows.live && a.waiting_jobs == rows.waiting &&
+		   a.blocked_jobs == rows.blocked && a.dead == rows.dead &&
+		   in_work_and_due(a) <= due_jobs(a);
 }
 
 static void
@@ -122,10 +130,11 @@ report_counts(ResultRows *result, const char *queue, const Audit &a, const LiveR
 	};
 	compare("jobs live", rows.live, a.live);
 	compare("jobs wait for their time", rows.waiting, a.waiting_jobs);
+	compare("jobs are blocked", rows.blocked, a.blocked_jobs);
 	compare("dead letters are there", rows.dead, a.dead);
-	if (in_work_and_due(a) > a.live - a.waiting_jobs)
+	if (in_work_and_due(a) > due_jobs(a))
 		report(result, "queue \"%s\": %lld jobs are leased, and %lld live that are due", queue,
-			   number(in_work_and_due(a)), number(a.live - a.waiting_jobs));
+			   number(in_work_and_due(a)), number(due_jobs(a)));
 }
 
 static void

@@ -1,11 +1,12 @@
 /*
- * pgq_recount; and oldest_ready(), by which the view queue_status reads the oldest ready job of a
- * queue from the table.
+ * pgq_recount; and for the view queue_status: oldest_ready(), which reads the oldest ready job of a
+ * queue from the table, and blocked_jobs().
  */
 #include "api/args.h"
 #include "catalog/queue_row.h"
 #include "catalog/reader.h"
 #include "catalog/rights.h"
+#include "engine/copies.h"
 #include "load/attach.h"
 #include "load/count.h"
 #include "load/oldest.h"
@@ -14,6 +15,7 @@ using namespace pgq;
 
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_oldest_ready);
+PG_FUNCTION_INFO_V1(pgq_blocked_jobs);
 PG_FUNCTION_INFO_V1(pgq_recount);
 
 /*
@@ -31,6 +33,21 @@ pgq_oldest_ready(PG_FUNCTION_ARGS)
 		!may_see(ref.queue_id) || !find_oldest_ready(ref, &run_at))
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(run_at);
+}
+
+/* Internal function for the view queue_status: returns the number of blocked jobs of the queue. */
+PGDLLEXPORT Datum
+pgq_blocked_jobs(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.blocked_jobs()");
+	require_reader(fcinfo, {"queue_status"});
+	QueueRef ref;
+	QueueCopy copy;
+	if (!given(fcinfo, 0) || !find_attached_queue(tables().database, PG_GETARG_INT32(0), &ref) ||
+		!may_see(ref.queue_id) || !copy_queue(ref, &copy) || !copy.counted)
+		PG_RETURN_NULL();
+	/* For a moment the number may be negative: see put_queue(). */
+	PG_RETURN_INT64(Max(copy.blocked, INT64CONST(0)));
 }
 
 PGDLLEXPORT Datum

@@ -35,11 +35,11 @@ struct Enqueuing
 	MemoryContext caller;
 	/*
 	 * Ids, by number of the element: first the id that is drawn for the element, then the id of the
-	 * job that carries the request.
+	 * job with which the request was answered.
 	 */
 	int64 *ids;
 	const JobGraph *graph;
-	SegmentSet *segments; /* to look at parents */
+	SegmentSet *segments; /* open segments, for looks at parents; NULL: none needed */
 	KeyedElement *keyed;
 	uint32 n_keyed;
 	AddedMembers added;
@@ -253,8 +253,9 @@ enqueue_jobs_of(Enqueuing *enqueuing)
 }
 
 /*
- * Dependencies on other jobs come first, so that nothing is waited for while the new jobs are
- * there. Dependencies on jobs of this call come last, when their ids are known.
+ * Insert the dependencies on jobs of other calls first, so that this transaction waits before it
+ * has inserted any new job. Insert the dependencies on jobs of this call last, when the ids of
+ * these jobs are known.
  */
 static void
 enqueue_graph(Enqueuing *enqueuing)
@@ -317,7 +318,10 @@ pgq_enqueue_many(PG_FUNCTION_ARGS)
 	ResultRows result(fcinfo);
 	JobGraph graph;
 	graph.read(array);
-	/* Lock all segments in their order first, as the search for a unique key does. */
+	/*
+	 * If jobs have parents, lock all segments in their order first, as the search for a unique key
+	 * does.
+	 */
 	SegmentSet segments(AccessShareLock);
 	if (graph.has_children())
 		(void) segments.open_all();

@@ -233,7 +233,7 @@ pgq_unknown_starts(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Internal function for the view job_status: says what a ready job waits for. */
+/* Internal function for the view job_status: says why a ready job is not handed out yet. */
 PGDLLEXPORT Datum
 pgq_behind(PG_FUNCTION_ARGS)
 {

@@ -38,8 +38,8 @@ is_replicated()
 }
 
 /*
- * Tell memory of the batch at commit and at abort. At abort as after an enqueue: the scheduler may
- * have seen the row, and may wait for the end of the job.
+ * Tell the scheduler of the batch at commit, and also at abort: the scheduler may have seen the
+ * uncommitted row in a look at the batch, and may now wait for the end of this job.
  */
 static void
 note_inserted_member(int64 batch_id)
@@ -91,7 +91,7 @@ note_member(const TriggerData *data, RingName ring)
 {
 	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		return note_truncation();
-	/* An UPDATE of a row, other than a move, leaves the member where it is. */
+	/* An UPDATE within a partition neither adds a member nor ends one. */
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		return;
 	HeapTuple row = data->tg_trigtuple;

@@ -1,6 +1,6 @@
 /*
- * What the triggers of pgq_ext.job and pgq_ext.dead_job do for members of batches whose rows SQL
- * statements write, in statements of the extension or of a user (README.md of batches/).
+ * The triggers of pgq_ext.job and pgq_ext.dead_job call these functions for members of batches: for
+ * each row that an SQL statement writes, of the extension or of a user (README.md of batches/).
  */
 #pragma once
 
@@ -22,8 +22,8 @@ void note_member(const TriggerData *data, RingName ring);
 bool is_moved(HeapTuple row);
 
 /*
- * Return whether the statement applies changes of another server. What the end of its jobs means for
- * batches and children comes from there, too: an acknowledgement on that server arrives as a DELETE.
+ * Return whether the statement applies changes of a publisher. Then the triggers write no notes and
+ * no outcomes, because the publisher sends its own. An ack on the publisher arrives as a DELETE.
  */
 bool is_replicated();
 

@@ -367,6 +367,7 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 	Relation rel = data->tg_relation;
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		refuse_other_batch(data);
+	row = fit_blocked(data, row);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event) &&
 		!is_another_job(RelationGetDescr(rel), data->tg_trigtuple, row))
 		return PointerGetDatum(row);
@@ -383,8 +384,8 @@ pgq_job_fence(PG_FUNCTION_ARGS)
 }
 
 /*
- * Trigger that counts dead letters which SQL inserts or deletes, in statements of the extension or
- * of a user, and notes what this means for their batches.
+ * Trigger of pgq_ext.dead_job: counts the dead letters that SQL inserts or deletes, in statements
+ * of the extension or of a user, and notes their ends for their batches.
  */
 PGDLLEXPORT Datum
 pgq_dead_job_changed(PG_FUNCTION_ARGS)

@@ -123,7 +123,8 @@ put_queue(ResultRows *rows, const QueueCopy &copy)
 	 * The counts of a commit change one after the other, shortly after the commit becomes visible.
 	 * So for a moment the difference may be negative.
 	 */
-	row.set_if(copy.timed, kReady, Max(copy.live - copy.scheduled - copy.leased, INT64CONST(0)));
+	int64 ready = copy.live - copy.scheduled - copy.blocked - copy.leased;
+	row.set_if(copy.timed, kReady, Max(ready, INT64CONST(0)));
 	row.set_if(copy.timed, kScheduled, Max(copy.scheduled, INT64CONST(0)));
 	row.set(kLeased, copy.leased);
 	row.set_if(copy.counted, kDeadLetters, Max(copy.dead, INT64CONST(0)));

@@ -128,7 +128,7 @@ look_at_members(int64 batch_id, int64 *member)
 	static KeptPlan plan;
 	const SpiArgument arguments[] = {number(batch_id)};
 	MemberSight seen{};
-	/* One statement, and so one snapshot. */
+	/* Use one statement, so that all numbers are of one snapshot. */
 	as_owner([&] {
 		bool is_null;
 		(void) spi_execute_kept(

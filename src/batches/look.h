@@ -1,6 +1,6 @@
 /*
- * Looking at a batch: what its row says, what has become of its members, and which callbacks are due.
- * For the scheduler. See README.md, "How a batch finishes".
+ * Looking at a batch, for the scheduler: the state in its row, the state of its members, and which
+ * callbacks are due. See README.md, "How a batch finishes".
  */
 #pragma once
 
@@ -12,11 +12,16 @@ namespace pgq {
 /* What the batch waits for after the look. */
 enum class LookEnd : uint8
 {
-	kNothing, /* for the time due_at in its row, or for any end; or the batch is settled or deleted */
-	kWitness, /* for the end of a member */
-	kChange,  /* the batch is open: for a close or a death */
-	kLock,	  /* for a lock that was not free */
-	kMembers, /* the batch is cancelled: for its members, which the scheduler tries again to end */
+	/*
+	 * the time due_at in its row, or any end of a member; or nothing: the batch is settled or
+	 * deleted
+	 */
+	kNothing,
+	kWitness, /* the end of the member `witness` */
+	kChange,  /* a close or a death, since the batch is open */
+	kLock,	  /* a lock that was not free */
+	/* its members, which the scheduler tries to end again, since the batch is cancelled */
+	kMembers,
 };
 
 struct LookResult
@@ -36,9 +41,9 @@ struct BatchState
 	BatchMarks marks;
 	bool pending;
 	bool restored;
-	TimestampTz due_at; /* the next try or look; DT_NOEND: none */
+	TimestampTz due_at; /* time of the next try or look; DT_NOEND: none */
 	int32 failures;		/* number of tries in a row in which a callback was refused */
-	/* Only if the row was locked: */
+	/* The fields from here on are set only if the row was locked. */
 	Oid maker;
 	char *maker_name;
 	Jsonb *callbacks[kBatchEvents]; /* nullptr: none */
@@ -79,8 +84,8 @@ JobSpec job_of_event(const Jsonb *callback, int64 batch_id, BatchEvent event, ch
 void write_batch(const BatchState &batch, const BatchMarks &before, const char *error);
 
 /*
- * Write to the row of a restored batch the time of the first look, due_at. DT_NOEND: clear the mark
- * `restored`, so that the batch is looked at as any other batch.
+ * Write due_at, the time of the first look, to the row of a restored batch. With DT_NOEND, clear
+ * the mark `restored` instead: from then on the batch is looked at like any other batch.
  */
 void write_restored(int64 batch_id, TimestampTz due_at);
 
@@ -89,9 +94,12 @@ void write_look_error(int64 batch_id, const char *error);
 
 /* Find batches for a sweep: pending ones with ids greater than `after`, in their order. */
 int find_pending_batches(int64 after, int64 *batch_ids, int most);
-/* Find batches whose due_at is after *from, and has come. *from: moved to the last one, or to DT_NOBEGIN. */
+/*
+ * Find batches whose due_at is after *from and not in the future. *from: moved to the due_at of the
+ * last batch found, or to DT_NOBEGIN if there are no more batches.
+ */
 int find_due_batches(TimestampTz *from, TimestampTz now, int64 *batch_ids, int most);
-/* Return the first due_at; DT_NOEND if there is none. */
+/* Return the earliest due_at of a batch; DT_NOEND if there is none. */
 TimestampTz next_due_batch();
 
 /* Return how long to wait after that number of failures: 1 s, 2 s ... 1 min, in microseconds. */

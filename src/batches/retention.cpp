@@ -17,7 +17,8 @@ batches_init()
 
 /*
  * Find batches that are not pending and finished before `until`, and lock their rows. *found, *n_found:
- * those without jobs and dead letters. Returns the number of batches whose rows were locked.
+ * those without jobs and dead letters. OFFSET keeps the planner from reading all members, for a hash
+ * table. Returns the number of batches whose rows were locked.
  */
 static int
 find_settled(TimestampTz *from, TimestampTz until, int most, Datum *found, int *n_found)
@@ -27,8 +28,8 @@ find_settled(TimestampTz *from, TimestampTz until, int most, Datum *found, int *
 									 {INT4OID, Int32GetDatum(most), false}};
 	int n = static_cast<int>(spi_execute(
 		"SELECT b.batch_id, b.finished_at, NOT EXISTS (SELECT FROM pgq_ext.job j "
-		"WHERE j.batch_id OPERATOR(pg_catalog.=) b.batch_id) AND NOT EXISTS (SELECT FROM "
-		"pgq_ext.dead_job d WHERE d.batch_id OPERATOR(pg_catalog.=) b.batch_id) "
+		"WHERE j.batch_id OPERATOR(pg_catalog.=) b.batch_id OFFSET 0) AND NOT EXISTS (SELECT FROM "
+		"pgq_ext.dead_job d WHERE d.batch_id OPERATOR(pg_catalog.=) b.batch_id OFFSET 0) "
 		"FROM pgq_ext.job_batch b WHERE NOT b.pending "
 		"AND b.finished_at OPERATOR(pg_catalog.>) $1 "
 		"AND b.finished_at OPERATOR(pg_catalog.<=) $2 ORDER BY b.finished_at LIMIT $3 "

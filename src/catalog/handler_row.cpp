@@ -101,7 +101,7 @@ fault_of_reading(Body body)
 	return fault;
 }
 
-/* Read the handlers of these queues one by one. One that cannot be read is broken. */
+/* Read the handlers of these queues one by one. A row that cannot be read is returned as broken. */
 static void
 read_each_handler(HandlerRow *rows, int n)
 {
@@ -138,7 +138,10 @@ read_handlers(Oid role, int *n)
 			rows[i] = read_row(i);
 		*n = found;
 	};
-	/* All at once. If a row cannot be read, find out which one. */
+	/*
+	 * Read all rows with one statement. If a row cannot be read, read the rows one by one to find
+	 * it.
+	 */
 	const char *fault = fault_of_reading([&] {
 		read("SELECT " PGQ_HANDLER_COLUMNS ", set_at FROM pgq_ext.queue_handler "
 			 "WHERE $1 IN (0, run_as) ORDER BY queue_id",

@@ -9,11 +9,13 @@ struct HandlerRow
 {
 	int32 queue_id;
 	/*
-	 * Why the row cannot be read, in palloc'd memory; NULL: it can. If it cannot, the other fields
-	 * are not set.
+	 * Why the row cannot be read, in palloc'd memory; NULL: the row was read. If it is not NULL, no
+	 * other field except queue_id is set.
 	 */
 	const char *broken;
-	/* The function: its OID, and what else must be true of it (check.h). */
+	/*
+	 * OID of the handler's function. The fields that follow must agree with the function (check.h).
+	 */
 	Oid function;
 	NameData schema_name;
 	NameData function_name;
@@ -44,7 +46,9 @@ struct HandlerRow
  */
 HandlerRow *read_handlers(Oid role, int *n);
 
-/* Lock the handler's row, and read it; it may be broken. Returns false if there is none. */
+/*
+ * Lock the handler's row, and read it; the result may be broken. Returns false if there is no row.
+ */
 bool lock_handler(int32 queue_id, HandlerRow *row);
 
 /*

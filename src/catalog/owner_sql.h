@@ -111,8 +111,9 @@ void keep_plans();
 using KeptPlan = struct KeptPlanData *;
 
 /*
- * Like spi_execute(), but plan the statement only once. *plan: the plan of the session, first NULL.
- * It is planned with the options that hold in the first call, such as those of read_few_rows().
+ * Like spi_execute(), but plan the statement only once. *plan: where the session keeps the plan;
+ * first NULL. The statement is planned with the options that hold in the first call, such as those
+ * of read_few_rows().
  */
 uint64 spi_execute_kept(KeptPlan *plan, const char *sql, const SpiArgument *arguments, int n);
 

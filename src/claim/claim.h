@@ -23,13 +23,13 @@ struct ClaimOptions
 	const char *worker;
 	bool session_bound = false;
 	/*
-	 * The caller is a handler's worker. It ends the leases itself when the process exits, and says
-	 * when it begins to work on a job (Lease::unbegun).
+	 * The caller is a handler's worker. The worker ends the leases itself when its process exits,
+	 * and says when it begins to work on a job (Lease::unbegun).
 	 */
 	bool ends_them_itself = false;
 	/*
-	 * Take no further job if the payloads and headers would be larger together; 0: no limit. One job
-	 * is taken whatever its size.
+	 * Take no further job if the payloads and headers of all jobs together would be larger than
+	 * this; 0: no limit. The first job is taken even if it alone is larger.
 	 */
 	Size most_bytes = 0;
 	bool for_more =

@@ -104,8 +104,8 @@ struct Round
 	uint32 options_set;	  /* how often the queue's options had been set when `options` was copied */
 	StopReason shortage;  /* why there is no next round; kNone: the claim may go on */
 	/*
-	 * For kEmpty: the last transaction that moved rows of due jobs of the queue to another segment.
-	 * It may have ended already. Invalid: none.
+	 * For kEmpty: the last transaction that moved rows of due jobs of the queue to another segment;
+	 * invalid: none. That transaction may have ended already.
 	 */
 	VirtualTransactionId mover;
 

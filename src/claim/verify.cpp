@@ -92,9 +92,9 @@ is_behind(SegmentSet &segments, const Round &round, const Candidate &popped)
 }
 
 /*
- * Add the job to those that the claim has taken, and return true; or return false if they would be
- * larger than ClaimOptions::most_bytes. Then the claim is full. The first job is taken whatever its
- * size, so that a large job runs alone.
+ * Add the job to those that the claim has taken, and return true. If the jobs together would be
+ * larger than ClaimOptions::most_bytes, return false: the claim is full. The first job is taken
+ * even if it is larger, so that a large job runs alone.
  */
 static bool
 has_room_for(Round *round, const Claim &claim, const JobRow &row)
@@ -120,9 +120,9 @@ verify_one(SegmentSet &segments, Round *round, Candidate *popped, Claim *claim, 
 		verify_job(segments, popped->hint.place, popped->hint.key.job_id, &popped->row);
 	popped->ghost = popped->visibility == Visibility::kDead;
 	/*
-	 * An expired job is never handed out, so its hint can be dropped. The scheduler ends the job. A
-	 * blocked job is not handed out either, whatever its run_at and the clock say. It gets a new hint
-	 * when it becomes ready.
+	 * No claim hands out an expired job, so its hint can be dropped. The scheduler ends the job. No
+	 * claim hands out a blocked job either, even if SQL has changed its run_at. A blocked job gets
+	 * a new hint when it becomes ready.
 	 */
 	if (popped->visibility == Visibility::kLive && (popped->row.blocked() || popped->row.expired()))
 		popped->visibility = Visibility::kDead;

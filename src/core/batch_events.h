@@ -21,7 +21,7 @@ inline constexpr const char *callback_names[] = {"on_success", "on_failure", "on
 /* In the order in which callbacks are enqueued. */
 inline constexpr BatchEvent batch_events[] = {kFailure, kSuccess, kFinish};
 
-/* What the row of a batch says. */
+/* What the row of a batch says about its events. */
 struct BatchMarks
 {
 	bool closed;
@@ -30,7 +30,7 @@ struct BatchMarks
 		[kBatchEvents]; /* the event has happened; its callback, if there is one, was enqueued */
 };
 
-/* What has become of the members of a batch, as one snapshot shows it. */
+/* The members of a batch, as one snapshot shows them. */
 struct MemberSight
 {
 	bool live; /* a member is in the table job */

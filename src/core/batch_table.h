@@ -29,14 +29,18 @@
 
 namespace pgq {
 
-/* Why a batch is told of. */
+/* The reason for telling the table of a batch. */
 enum class BatchNews : uint8_t
 {
-	kEnd,	 /* a member has ended: news only if it is the witness, or if a look is under way */
-	kChange, /* anything else: a close, a cancel, a death, an undone enqueue. Always news */
+	kEnd, /* a member has ended: news only if it is the witness, or if a look is under way */
+	/* anything else, which always is news: a close, a cancel, a death, an undone enqueue */
+	kChange,
 };
 
-/* The ends in one batch by one transaction: members with ids from first to last. */
+/*
+ * What one transaction tells of one batch: why, and for kEnd the smallest and greatest id of the
+ * members that it has ended.
+ */
 struct BatchTold
 {
 	int64_t batch_id;
@@ -45,7 +49,10 @@ struct BatchTold
 	int64_t last;
 };
 
-/* A database is a number from 0. The caller holds a lock, shared for functions that are const. */
+/*
+ * The table. Each database has a number, from 0 on. The caller holds a lock: shared for const
+ * functions, exclusive for the others.
+ */
 class BatchTable
 {
 public:
@@ -62,9 +69,10 @@ public:
 	struct Entry
 	{
 		int64_t batch_id;
-		int64_t witness; /* if the entry WAITS */
+		int64_t witness; /* for WAITS: the member that has to end */
 		int32_t database;
-		int32_t bucket; /* first entry of the bucket with the number of this entry */
+		/* head of the list of the bucket whose number is the index of this entry; -1: empty */
+		int32_t bucket;
 		int32_t next_in_bucket;
 		int32_t before,
 			after; /* in the line of the database; after: in the list of free entries, too */
@@ -118,7 +126,7 @@ public:
 	int common_used() const { return common_used_; }
 	int common_peak() const { return common_peak_; }
 
-	/* These two may be called without the lock. */
+	/* The functions told() and all() may be called without the lock. */
 	uint32_t told(int database) const { return databases_[database].told; }
 	bool all(int database) const { return databases_[database].all; }
 
@@ -130,14 +138,17 @@ public:
 
 	/* ---- telling ---- */
 
-	/* Return whether tell() would change anything. */
+	/* Return whether tell() would change the table. */
 	bool is_news(int database, const BatchTold &told) const
 	{
 		int entry = find(database, told.batch_id);
 		return entry == kNil || is_news_to(entries_[entry], told);
 	}
 
-	/* Tell of the batch. Returns true if there was nothing to look at before, and now there is. */
+	/*
+	 * Note that something has happened to the batch. Returns true if the scheduler of the database
+	 * had nothing to look at before, and now has.
+	 */
 	bool tell(int database, const BatchTold &told)
 	{
 		bool idle = is_idle(database);
@@ -155,7 +166,7 @@ public:
 		return idle && !is_idle(database);
 	}
 
-	/* Raise `all`. Returns as tell(). */
+	/* Raise `all`: all batches of the database are to be looked at. Returns as tell() does. */
 	bool tell_all(int database)
 	{
 		bool idle = is_idle(database);
@@ -184,7 +195,7 @@ public:
 		return true;
 	}
 
-	/* Begin a look at this batch. If there is no room for an entry, do nothing. */
+	/* Begin a look at this batch. Does nothing if there is no room for an entry. */
 	void begin_look(int database, int64_t batch_id)
 	{
 		int entry = find(database, batch_id);
@@ -195,9 +206,9 @@ public:
 	}
 
 	/*
-	 * End a look. `to`: kWaits for this witness, kOpen, or kNone. If there was news since the look
-	 * began, the batch becomes TOLD instead. If the look had no entry, news has made one, which stays
-	 * TOLD.
+	 * End a look. `to`: kWaits for this witness, kOpen, or kNone. If the table was told of the
+	 * batch since the look began, the batch becomes TOLD instead. If the look had no entry, tell()
+	 * has made an entry, which stays TOLD.
 	 */
 	void end_look(int database, int64_t batch_id, State to, int64_t witness = 0)
 	{
@@ -216,7 +227,7 @@ public:
 		}
 	}
 
-	/* The look is to be begun again later. */
+	/* Make the batch TOLD again, because the look is to be repeated later. */
 	void put_back(int database, int64_t batch_id)
 	{
 		int entry = find(database, batch_id);
@@ -245,7 +256,7 @@ public:
 		return nullptr;
 	}
 
-	/* Make the batch TOLD if it waits for this witness. Returns whether it did. */
+	/* Make the batch TOLD if it waits for this witness. Returns whether the batch was changed. */
 	bool repair(int database, int64_t batch_id, int64_t witness)
 	{
 		int entry = find(database, batch_id);
@@ -258,7 +269,9 @@ public:
 
 	/* ---- the end ---- */
 
-	/* Free at most `most` entries of the database. Returns whether there are more. */
+	/*
+	 * Free at most `most` entries of the database. Returns whether the database has more entries.
+	 */
 	bool drop(int database, int most)
 	{
 		for (Line &line : databases_[database].lines)
@@ -270,7 +283,8 @@ public:
 private:
 	static constexpr int32_t kNil = -1;
 	static constexpr int kToldLine = 0, kLookLine = 1, kIdleLine = 2;
-	static constexpr int kProbes = 16; /* databases that one call asks for an entry */
+	/* greatest number of databases that are searched for an entry to give up */
+	static constexpr int kProbes = 16;
 
 	static int line_of(State state)
 	{
@@ -290,7 +304,7 @@ private:
 					   (told.first <= entry.witness && entry.witness <= told.last);
 			case State::kOpen:
 				return told.news == BatchNews::kChange;
-			default: /* The look that will come, or come again, sees it. */
+			default: /* The look that is still to come sees what has happened. */
 				return false;
 		}
 	}
@@ -423,7 +437,7 @@ private:
 	int common_;
 	int common_used_;
 	int common_peak_;
-	int hand_; /* database that was asked last for an entry */
+	int hand_; /* number of the database that was last searched for an entry to give up */
 	int32_t free_;
 };
 

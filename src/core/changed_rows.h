@@ -1,7 +1,8 @@
 /*
- * Rows of a queue that were inserted or changed, and whose hints were not filed: memory may lack these rows. Only the smallest keys
- * are kept, of all rows together and of the rows of each group, for a few groups. Schedule::pull_back() lets claims read rows from
- * these keys on. Pure: whoever has such a record says what protects it.
+ * Rows of a queue that were inserted or changed, and whose hints were not filed: memory may lack
+ * these rows. Only the smallest keys are kept, of all rows together and of the rows of each group,
+ * for a few groups. Schedule::pull_back() lets claims read rows from these keys on. Takes no lock:
+ * the owner of such a record says which lock protects it.
  */
 #pragma once
 

@@ -287,7 +287,7 @@ private:
 	int64_t changed_at_;  /* time at which the present epoch began */
 	int64_t now_;		  /* present time */
 	SmallRate others_;	  /* counter of the others: upper bound of the starts of each of them */
-	bool others_aside_;	  /* the others are passed over */
+	bool others_aside_;	  /* the others were passed over, and have no room yet */
 	Key others_cursor_; /* if others_aside_: memory may lack rows of the others from this key on */
 	int64_t others_at_; /* if others_aside_: time at which the others have room again */
 };

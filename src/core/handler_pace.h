@@ -41,14 +41,17 @@ struct HandlerPace
 	int32_t sqlstate;
 	int64_t failed_job;	   /* the job of the last failed call */
 	int32_t single_calls;  /* number of the next hand-outs that are single, whatever `batch` says */
-	int32_t server_faults; /* number of calls in a row that failed because of the server */
-	int64_t faulty_job;	   /* the job of the last of these calls */
-	bool others_succeed;   /* a call of another job has succeeded since then */
+	int32_t server_faults; /* number of calls in a row that have failed because of the server */
+	int64_t faulty_job;	   /* the job of the last call that has failed because of the server */
+	bool others_succeed;   /* since that call, a call of another job has succeeded */
 	/* ---- counters since the slot was attached ---- */
 	int64_t calls;
 	int64_t failures;
 
-	/* Begin with another definition, or after a cause is gone: forget what has slowed the old one. */
+	/*
+	 * Begin with the allowed number of workers, and forget all delays: the definition of the
+	 * handler has changed, or the cause of the delays is gone.
+	 */
 	void restart(int32_t allowed_workers)
 	{
 		workers = allowed_workers;
@@ -56,7 +59,10 @@ struct HandlerPace
 		call_after = start_after = 0;
 	}
 
-	/* Return whether so many calls in a row have failed that calls have to wait for each other. */
+	/*
+	 * Return whether the last calls have failed so often that each call has to wait after the one
+	 * before.
+	 */
 	bool is_slow() const { return failures_in_row >= kSlowAfter; }
 
 	/* Return how many workers may run jobs of the queue at a time. */
@@ -115,9 +121,10 @@ struct HandlerPace
 	void note_call(const CallResult &call, int64_t now, int64_t wall);
 
 	/*
-	 * Let the queue's handler rest because the server, not the job, seems to have failed: 1 s,
-	 * 2 s ... 1 min. job_id: 0 if a claim has failed. Return false, without a rest, if it was the
-	 * job: it has failed so before, and calls of other jobs have succeeded in between.
+	 * Let the queue's handler rest for 1 s, 2 s ... 1 min, because the server seems to have failed,
+	 * not the job. job_id: 0 if a claim has failed. Return false, without a rest, if the job itself
+	 * seems to be the cause: its call has failed like this before, and calls of other jobs have
+	 * succeeded since.
 	 */
 	bool note_server_fault(int64_t job_id, int64_t now, int64_t wall)
 	{

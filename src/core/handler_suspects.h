@@ -1,11 +1,11 @@
 /*
  * Which calls of handlers may have crashed the server.
  *
- * A call is a *suspect* if its worker was the process that crashed. It is under a *weak suspicion*
- * if it was in progress, and nobody knows which process was the cause: a parallel worker of the
- * call, or all processes ended at once. A weak suspicion that comes again counts like a sure one,
- * if the call had begun soon after a start of the server: a job that makes the server end is called
- * again soon after each start.
+ * A call is a *suspect* if its worker was the process that crashed. A call is under a *weak
+ * suspicion* if it was in progress and nobody knows which process was the cause: a parallel worker
+ * of the call may have crashed, or all processes ended at once. The second weak suspicion makes a
+ * call a suspect, if the call had begun soon after a start of the server: a job that makes the
+ * server end is called again soon after each start.
  *
  * Needs no server header and takes no lock. Times are monotonic, in microseconds.
  */
@@ -16,7 +16,7 @@
 
 namespace pgq {
 
-/* What a call is about. */
+/* Identifies a call: the queue, and the job if the call has only one job. */
 struct HandlerCall
 {
 	uint32_t database; /* OID */
@@ -42,14 +42,17 @@ public:
 	static constexpr int64_t kSoon = 5 * 60 * int64_t{1000 * 1000};
 	static constexpr int64_t kForgottenAfter = 60 * 60 * int64_t{1000 * 1000};
 
-	/* The server has ended: what was fresh has been told, or belongs to an earlier end. */
+	/*
+	 * Called when the server has ended, before the new suspects are noted: the earlier suspects
+	 * were reported, or belong to an earlier end.
+	 */
 	void begin_end()
 	{
 		for (Entry &entry : entries_)
 			entry.is_fresh = false;
 	}
 
-	/* The worker of the call has crashed. */
+	/* Note that the worker of the call has crashed. */
 	void suspect(const HandlerCall &call, int64_t now)
 	{
 		Entry *entry = entry_of(call, now);
@@ -58,8 +61,8 @@ public:
 	}
 
 	/*
-	 * The call was in progress when the server ended. soon: it had begun soon after the start of the
-	 * server.
+	 * Note that the call was in progress when the server ended. soon: the call had begun soon after
+	 * the start of the server.
 	 */
 	void suspect_weakly(const HandlerCall &call, bool soon, int64_t now)
 	{
@@ -70,7 +73,7 @@ public:
 			(void) entry_of(call, now);
 	}
 
-	/* Call visit(call, crashes) for each suspect of the last end. */
+	/* Call visit(call, crashes) for each suspect of the last end of the server. */
 	template <typename Visit> void for_each_fresh(Visit visit) const
 	{
 		for (const Entry &entry : entries_)
@@ -78,7 +81,7 @@ public:
 				visit(entry.call, entry.crashes);
 	}
 
-	/* The clock has another beginning by now: move all times by this many microseconds. */
+	/* Move all times by this many microseconds, because the origin of the clock has moved. */
 	void move_times(int64_t by)
 	{
 		for (Entry &entry : entries_)
@@ -89,10 +92,10 @@ private:
 	struct Entry
 	{
 		HandlerCall call;
-		int32_t crashes; /* 0: under a weak suspicion only */
+		int32_t crashes; /* number of crashes; 0: the call is only under a weak suspicion */
 		bool is_used;
 		bool is_fresh; /* a suspect of the last end of the server */
-		int64_t last;  /* time of the last end that has made it a suspect */
+		int64_t last;  /* time of the last end of the server after which the call was noted here */
 	};
 
 	Entry *find(const HandlerCall &call, int64_t now)
@@ -102,7 +105,10 @@ private:
 				return &entry;
 		return nullptr;
 	}
-	/* Return the entry of the call: the one that knows it, or a free one, or the oldest, emptied. */
+	/*
+	 * Return the entry of the call. If the call has none, return a free entry or else the oldest
+	 * one, emptied.
+	 */
 	Entry *entry_of(const HandlerCall &call, int64_t now)
 	{
 		Entry *entry = find(call, now);

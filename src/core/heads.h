@@ -27,7 +27,7 @@ public:
 		int64_t floor;
 		int64_t lowest; /* smallest id that was filed since the visit began */
 		uint32_t epoch; /* the slot is in use if this is the epoch of the cache */
-		bool known;		/* floor is the id of the head */
+		bool known;		/* the head is known: its id is `floor` */
 		bool again;		/* doubt() was called since the visit began */
 		bool idle;		/* the last visit has found no job, and no job was filed since it began */
 	};
@@ -155,7 +155,10 @@ private:
 		return nullptr;
 	}
 
-	/* Of the kProbes slots for the group, return an unused one, or else one of an idle group, or else one in rotation. */
+	/*
+	 * Return the slot to use for the group, out of the kProbes slots that the group may have: an
+	 * unused slot; else the slot of an idle group; else each of the slots in turn.
+	 */
 	Slot *slot_to_take(int64_t group)
 	{
 		if (epoch_ == 0)

@@ -10,6 +10,12 @@
 
 namespace pgq {
 
+/*
+ * The run_at of a blocked job: 9999-12-01 UTC. pgq_enqueue refuses a time that is more than a thousand
+ * years away, so no other job has this run_at, except by SQL.
+ */
+inline constexpr int64_t kBlockedRunAt = INT64_C(252452937600) * 1000 * 1000;
+
 /* The order of ready jobs: priority DESC, run_at ASC, job_id ASC (protocol: pop-is-exact). */
 struct Key
 {
@@ -60,7 +66,7 @@ struct Place
 /*
  * A hint: there may be a job at this place. A hint proves nothing, so a claim looks at the row.
  * delayed: false for a job that was due when it was enqueued and has not failed since. Such a job
- * is due whatever the clock says later (Schedule::due()).
+ * stays due even if the clock is set back (Schedule::due()).
  */
 struct Hint
 {

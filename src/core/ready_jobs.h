@@ -115,7 +115,10 @@ public:
 		if (fair())
 			(void) turns_.return_turn(popped, turns_.last_turn());
 	}
-	/* Do the same for a job that was popped some time ago. turn: last_turn() after the pop. Return whether it was done. */
+	/*
+	 * Like the function before, for a job that was popped some time ago. turn: last_turn() after
+	 * the pop. Return whether the group keeps its turn.
+	 */
 	bool return_turn_late(const Hint &popped, const Turns::Given &turn)
 	{
 		return fair() && turns_.return_turn_late(popped, turn);
@@ -145,7 +148,10 @@ public:
 		return rules().in_order(group) ? heads_.floor_of(group) : INT64_MIN;
 	}
 
-	/* Return the news: how many new markers were put since the last call. Each may lead to a job, so the caller wakes a waiter. */
+	/*
+	 * Return how many new markers were put since the last call. Each marker may lead to a job, so
+	 * the caller wakes a waiter.
+	 */
 	uint32_t take_news() { return std::exchange(news_, 0); }
 
 	void change_group_rules(const GroupRules &rules, int64_t now)

@@ -45,7 +45,10 @@ constexpr int64_t
 rest_after_expiry(int64_t took, bool more)
 {
 	constexpr int64_t kInterval = 5 * kSecondOfRing;
-	/* An old snapshot keeps deleted rows in the table, and each batch reads them again. */
+	/*
+	 * The pause is long: an old snapshot keeps deleted rows in the table, and each batch reads
+	 * these rows again.
+	 */
 	int64_t rest = 10 * took;
 	return more ? rest : std::max(kInterval, rest);
 }

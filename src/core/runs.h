@@ -57,7 +57,10 @@ public:
 	bool empty() const { return runs_ == 0; }
 	int64_t hand_of(int32_t priority) const { return hands_[index_of(priority)]; }
 
-	/* What return_turn() needs of a turn: the hand before it, and its number among the turns of that hand. */
+	/*
+	 * A turn that was given. before: the group at which the hand stood before the turn; number: the
+	 * number of the turn among the turns of this hand. return_turn() needs both to undo the turn.
+	 */
 	struct Given
 	{
 		int64_t before;

@@ -244,8 +244,9 @@ public:
 	}
 
 	/*
-	 * Return whether the invariant is true for the hint of a live row without a lease. The timer is filled from the index of
-	 * delayed rows, so the timer cursor covers delayed rows only.
+	 * Return whether the invariant, stated at the top of this file, is true for the hint of a live
+	 * row without a lease. The timer is filled from the index of delayed rows, so the timer cursor
+	 * covers delayed rows only.
 	 */
 	bool covers(const Hint &hint) const
 	{

@@ -56,8 +56,8 @@ struct TokenKey
 
 /*
  * SipHash-1-3 of two words. The length of the input is not hashed, since it is always two words.
- * Even with any number of tokens, nobody can guess the check bits of other tokens. Takes about 15
- * ns.
+ * Without the key, the check bits of a token cannot be guessed, even from any number of other
+ * tokens. Takes about 15 ns.
  */
 class TokenHash
 {

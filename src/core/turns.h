@@ -114,7 +114,10 @@ public:
 		return from;
 	}
 
-	/* What must be done before a job goes out: a step of the lap, a visit, nothing (kPop). kNone: there is no job. */
+	/*
+	 * The action that must come before a job can go out: a step of the lap, a visit, or nothing
+	 * (kPop). kNone: there is no job.
+	 */
 	enum class Next : uint8_t
 	{
 		kNone,
@@ -241,7 +244,10 @@ public:
 			lap_.end();
 			return false;
 		}
-		/* No row has the priority of the lap: go on with a lap of the highest priority of a row. */
+		/*
+		 * No row that was read has the priority of the lap. Go on with a lap of a lower priority:
+		 * the highest one among the rows.
+		 */
 		auto priority = static_cast<int32_t>(highest);
 		lap_.begin(priority, hand_of(priority));
 		step->lap = lap_.serial();

@@ -61,6 +61,7 @@ audit_queue(const QueueRef &ref, TimestampTz now)
 		audit.counted = !wants_count(queue.count, now);
 		audit.live = queue.count.live;
 		audit.waiting_jobs = waiting_of(queue.count, now);
+		audit.blocked_jobs = queue.count.blocked;
 		audit.ahead = leased_ahead(queue, now);
 		audit.dead = queue.count.dead;
 		audit.reserved = queue.count.reserved;

@@ -22,7 +22,8 @@ struct Audit
 	int64 parked, parked_count;
 	/* leases with a slot: the counted number, and the number that memory keeps */
 	int64 slots, running;
-	int64 in_claims, claiming; /* leases with a slot in state CLAIMING: counted, and kept */
+	/* leases with a slot in state CLAIMING: the counted number, and the kept number */
+	int64 in_claims, claiming;
 	/*
 	 * Leases that count in a group: the counted number, and the sum of the numbers that the groups
 	 * keep.
@@ -36,17 +37,18 @@ struct Audit
 	/* waiters in the line: the counted number, and the number that memory keeps */
 	int64 listed, waiting;
 	/*
-	 * CLAIMED leases whose jobs do not count as leased (is_unheld()): the counted number, and the
-	 * number that memory keeps.
+	 * CLAIMED leases whose jobs the views do not show as leased (is_unheld()): the counted number,
+	 * and the number that memory keeps.
 	 */
 	int64 unheld, unheld_kept;
 	int64 ahead; /* jobs in work whose row becomes due only later; see leased_ahead() */
-	/* false: the counts are not known, so live, waiting_jobs and dead are not valid. */
+	/* false: the counts are not known, so live, waiting_jobs, blocked_jobs and dead are not valid. */
 	bool counted;
-	int64 live, waiting_jobs, dead;
+	int64 live, waiting_jobs, blocked_jobs, dead;
 	int64 reserved;
-	uint32 count_serial; /* serial of the count to which live, waiting_jobs and dead belong */
-	int64 in_hand;		 /* leases that were handed out and have not ended */
+	uint32
+		count_serial; /* serial of the count to which live, waiting_jobs, blocked_jobs and dead belong */
+	int64 in_hand; /* leases that were handed out and have not ended */
 	/* the counter handed_out; the sum of the counters of all ways in which a lease can end */
 	int64 handed_out, ended;
 };

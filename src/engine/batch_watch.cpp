@@ -11,10 +11,11 @@ namespace pgq {
 /* Protected by the batches lock. */
 struct BatchWatch
 {
-	BatchTable table; /* Its databases are the slots of databases, by their number. */
+	BatchTable table; /* a database has the number of its slot here */
 	/*
-	 * For each slot the database, if a scheduler of this slot has begun to watch batches; otherwise
-	 * 0. No two slots have the same database. Also read without the lock, by the scheduler itself.
+	 * Indexed by the slots of databases: the OID of the database if its scheduler has begun to
+	 * watch batches, otherwise 0. No two slots have the same OID here. The scheduler reads the
+	 * entry of its own slot without the lock, too.
 	 */
 	Relaxed<Oid> *watched;
 };
@@ -25,7 +26,10 @@ static constexpr int kNoSlot = -1;
 int64
 watched_batch_bytes()
 {
-	/* As for rates: the own parts of all databases grow, too. */
+	/*
+	 * Raising the setting by one batch adds more than one entry, since the own parts of all
+	 * databases grow, too (quota.h).
+	 */
 	return sizeof(BatchTable::Entry) * static_cast<int64>(quota_entries(max_watched_batches)) /
 		   max_watched_batches;
 }
@@ -55,8 +59,8 @@ place_batch_watch(void *memory)
 }
 
 /*
- * Return the slot of the database, or kNoSlot if no scheduler has begun to watch its batches. Then
- * there is nothing to tell: the scheduler will begin with a look at all batches.
+ * Return the slot of the database, or kNoSlot if no scheduler has begun to watch its batches. With
+ * kNoSlot nothing has to be noted: the scheduler will begin with a look at all batches.
  */
 static int
 watched_slot(Oid database)
@@ -78,7 +82,10 @@ own_slot(Oid database)
 	return mine ? slot : kNoSlot;
 }
 
-/* Call look(table, slot) under the lock, shared. Returns false if the database is not watched. */
+/*
+ * Call look(table, slot) while holding the batches lock in shared mode. Returns false if no
+ * scheduler watches the batches of the database.
+ */
 template <typename Look>
 static bool
 look_at_batches(Oid database, Look look)
@@ -89,7 +96,10 @@ look_at_batches(Oid database, Look look)
 	});
 }
 
-/* Call tell(table, slot) under the lock. If it returns true, wake the scheduler. */
+/*
+ * Call tell(table, slot) while holding the batches lock. If tell() returns true, wake the scheduler
+ * after the release of the lock.
+ */
 template <typename Tell>
 static void
 tell_scheduler(Oid database, Tell tell)
@@ -103,7 +113,10 @@ tell_scheduler(Oid database, Tell tell)
 		wake_scheduler(&shared->databases[slot]);
 }
 
-/* Call change(table, slot) under the lock. Returns false if this process is not the scheduler. */
+/*
+ * Call change(table, slot) while holding the batches lock. Returns false if this process is not the
+ * scheduler of the database.
+ */
 template <typename Change>
 static bool
 change_batches(Oid database, Change change)
@@ -128,7 +141,10 @@ drop_entries(int slot)
 void
 tell_batch(Oid database, const BatchTold &told)
 {
-	/* Most ends are no news. So most transactions take the lock only once, and shared. */
+	/*
+	 * Most ends of members change nothing in the table. So most transactions take the lock only
+	 * once, in shared mode.
+	 */
 	if (look_at_batches(
 			database, [&](const BatchTable &table, int slot) { return table.is_news(slot, told); }))
 		tell_scheduler(database,
@@ -144,8 +160,8 @@ tell_all_batches(Oid database)
 /* ---- looking ---- */
 
 /*
- * Watch the batches of the slot of which this process is the scheduler. No other slot of the database
- * is watched from now on: it belongs to an incarnation of the extension that is gone.
+ * Watch the batches of the slot of which this process is the scheduler. Stop watching any other
+ * slot of the database, which belongs to an earlier incarnation of the extension.
  */
 static int
 watch_own_slot(Oid database)
@@ -174,7 +190,10 @@ begin_watching_batches(Oid database)
 {
 	int slot =
 		with_lwlock(shared->batches_lock, LW_EXCLUSIVE, [&] { return watch_own_slot(database); });
-	/* `all` covers what these entries knew. */
+	/*
+	 * The entries of the last scheduler are not needed: `all` is raised, so all batches are looked
+	 * at.
+	 */
 	if (slot != kNoSlot)
 		drop_entries(slot);
 }

@@ -15,9 +15,12 @@ namespace pgq {
  * fail ----
  */
 
-/* Tell of the batch. Wakes the scheduler of the database if it has to look. */
+/*
+ * Note that something has happened to the batch. Wakes the scheduler of the database if the
+ * scheduler has to look at the batch.
+ */
 void tell_batch(Oid database, const BatchTold &told);
-/* Tell of all batches of the database. */
+/* Note that something may have happened to any batch of the database. */
 void tell_all_batches(Oid database);
 
 /*
@@ -25,8 +28,9 @@ void tell_all_batches(Oid database);
  */
 
 /*
- * For a new scheduler: memory forgets what the last scheduler knew, and all batches are to be looked
- * at. Before the first call of this function memory is told nothing.
+ * Begin to watch the batches of the database. Called by a new scheduler: memory forgets the entries
+ * of the last scheduler, and notes that all batches are to be looked at. Before the first call for
+ * a database, tell_batch() and tell_all_batches() do nothing for that database.
  */
 void begin_watching_batches(Oid database);
 
@@ -37,17 +41,19 @@ void begin_watching_batches(Oid database);
 bool next_told_batch(Oid database, int64 *batch_id);
 
 /*
- * Begin a look at a batch that a sweep has found. If memory has, or can get, an entry for the batch,
- * the entry becomes LOOKING. Without an entry any end is news.
+ * Begin a look at a batch that a sweep has found. If memory has, or can get, an entry for the
+ * batch, the entry becomes LOOKING. If there is no entry, the end of any member makes the scheduler
+ * look again.
  */
 void begin_look(Oid database, int64 batch_id);
 
 /*
- * End the look. If the batch was told of again since its begin, each of these functions makes it
- * TOLD instead.
+ * End the look. If something has happened to the batch since the look began, each of these
+ * functions makes the batch TOLD instead.
  */
 void await_witness(Oid database, int64 batch_id, int64 job_id); /* this member lives */
-void await_change(Oid database, int64 batch_id); /* the batch is open: only a change is news */
+/* The batch is open: look again only after a change, such as a close. */
+void await_change(Oid database, int64 batch_id);
 void forget_batch(Oid database, int64 batch_id); /* nothing is awaited */
 /* Look again later: a lock was not free, or the look has failed. The batch is TOLD again. */
 void put_back_batch(Oid database, int64 batch_id);
@@ -57,8 +63,8 @@ bool take_all_told(Oid database);
 /* Return whether a batch is TOLD, or all batches are to be looked at. Takes no lock. */
 bool has_told_batches(Oid database);
 /*
- * Return how many batches are TOLD. A batch that is put back goes behind these, so a pass that begins
- * so many looks meets no batch twice. Takes no lock.
+ * Return how many batches are TOLD. A pass begins this many looks. Batches that are put back during
+ * the pass go to the end of the line, so the pass meets no batch twice. Takes no lock.
  */
 int count_told_batches(Oid database);
 
@@ -71,8 +77,9 @@ int count_told_batches(Oid database);
 bool next_awaited(Oid database, int *position, int64 *batch_id, int64 *witness);
 /*
  * Make the batch TOLD, because its witness is gone. Returns false, and does nothing, if the entry
- * does not wait for this witness any more. The end of a witness is visible a moment before it is told,
- * so let a round or at least a second pass before a repair counts as one.
+ * does not wait for this witness any more. The end of a witness becomes visible a moment before
+ * memory notes it. So call this only if the entry still waits for the witness a round or a second
+ * after the caller has found the witness gone.
  */
 bool repair_batch(Oid database, int64 batch_id, int64 witness);
 
@@ -81,7 +88,10 @@ bool repair_batch(Oid database, int64 batch_id, int64 witness);
 /* Forget all batches of the slot, which is DYING. */
 void forget_batches(const Database *slot);
 
-/* How many entries the database with the most entries has, and all databases beyond their own. */
+/*
+ * The number of entries of the database that has the most, and the number of entries that all
+ * databases together have beyond their own parts.
+ */
 struct WatchedBatches
 {
 	int used, peak;

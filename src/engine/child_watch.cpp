@@ -9,6 +9,7 @@ init_child_watch(ChildWatch *watch)
 	pg_atomic_init_u64(&watch->rows_came_at, 0);
 	pg_atomic_init_u32(&watch->told, 1);
 	pg_atomic_init_u32(&watch->all, 1);
+	pg_atomic_init_u64(&watch->all_from, PG_UINT64_MAX);
 	for (ToldJobs *set : {&watch->children, &watch->parents})
 		for (pg_atomic_uint64 &place : set->id)
 			pg_atomic_init_u64(&place, 0);
@@ -19,7 +20,10 @@ begin_watching_children(Database *db)
 {
 	pg_atomic_write_u32(&db->children.childless, 0);
 	pg_atomic_write_u32(&db->children.all, 1);
-	/* A full barrier: what was told before is to be judged, too. */
+	/*
+	 * The exchange is a full barrier, so `all` is set before `told`. The scheduler judges all
+	 * children, also children of which memory was told before.
+	 */
 	pg_atomic_exchange_u32(&db->children.told, 1);
 }
 
@@ -28,7 +32,10 @@ expect_children(Database *db)
 {
 	if (!may_have_children(db))
 		pg_atomic_write_u32(&db->children.childless, 0);
-	/* The flag comes before the row of the dependency, and before the look at the parents. */
+	/*
+	 * A full barrier: `childless` is cleared before the dependency is inserted, and before the
+	 * parents are looked at.
+	 */
 	pg_memory_barrier();
 }
 
@@ -60,13 +67,14 @@ rows_may_come(const Database *db)
 static uint32
 first_place(int64 id)
 {
-	return static_cast<uint32>((static_cast<uint64>(id) * UINT64CONST(0x9E3779B97F4A7C15)) >> 57);
+	return static_cast<uint32>((static_cast<uint64>(id) * UINT64CONST(0x9E3779B97F4A7C15)) >> 54);
 }
-static_assert(kToldJobs == 1U << 7);
+static_assert(kToldJobs == 1U << 10);
 
 /*
- * Add the id to the set. Returns false if no place near its first place is free. If the id is there
- * already, the scheduler has not taken it yet, and takes its snapshot after it has taken it.
+ * Add the id to the set. Returns false if the kTries places from its first place on have other ids.
+ * An id that is in the set already need not be added: the scheduler takes its snapshot after it has
+ * taken the id out of the set.
  */
 static bool
 add_told(ToldJobs *set, int64 job_id)
@@ -96,14 +104,15 @@ take_set(ToldJobs *set, int64 (&ids)[kToldJobs])
 /* ---- telling ---- */
 
 /*
- * Call note() for the slots of the database. Reads the slots without a lock. A slot that is just being
- * attached may be missed; but begin_watching_children() tells of all children.
+ * Call note() for each slot of the database. Reads the slots without a lock, so a slot that is just
+ * being attached may be missed. That does no harm, since begin_watching_children() of the new slot
+ * lets all children be judged.
  */
 template <typename Note>
 static void
 tell_slots(Oid database, Note note)
 {
-	/* The transaction is visible before the set is read or written. */
+	/* A full barrier: the transaction is visible to others before the set is read or written. */
 	pg_memory_barrier();
 	for (int i = 0; i < shared->max_databases; i++)
 	{
@@ -116,13 +125,29 @@ tell_slots(Oid database, Note note)
 	}
 }
 
+/* New children have the greatest ids, so those that were blocked before are not judged again. */
+static void
+add_from(ChildWatch *watch, int64 child_id)
+{
+	auto id = static_cast<uint64>(child_id);
+	uint64 from = pg_atomic_read_u64(&watch->all_from);
+	while (id < from && !pg_atomic_compare_exchange_u64(&watch->all_from, &from, id))
+		;
+}
+
 void
 tell_child(Oid database, int64 child_id)
 {
 	tell_slots(database, [=](ChildWatch *watch) {
 		if (!add_told(&watch->children, child_id))
-			pg_atomic_exchange_u32(&watch->all, 1);
+			add_from(watch, child_id);
 	});
+}
+
+void
+tell_children_from(Oid database, int64 child_id)
+{
+	tell_slots(database, [=](ChildWatch *watch) { add_from(watch, child_id); });
 }
 
 void
@@ -145,10 +170,14 @@ take_told_jobs(Database *db, ToldTaken *taken)
 {
 	ChildWatch *watch = &db->children;
 	*taken = {};
-	/* `told` first: what is added from here on sets it again. */
+	taken->all_from = INT64_MAX;
+	/* Clear `told` first: a process that adds an id from here on sets `told` again. */
 	if (pg_atomic_exchange_u32(&watch->told, 0) == 0)
 		return;
 	taken->all = pg_atomic_exchange_u32(&watch->all, 0) != 0;
+	uint64 from = pg_atomic_exchange_u64(&watch->all_from, PG_UINT64_MAX);
+	if (from != PG_UINT64_MAX)
+		taken->all_from = static_cast<int64>(from);
 	taken->children = take_set(&watch->children, taken->child);
 	taken->parents = take_set(&watch->parents, taken->parent);
 }

@@ -1,7 +1,7 @@
 /*
- * What memory knows about children, that is, jobs that wait for other jobs: whether there may be any,
- * and which of them the scheduler has to judge. Memory proves nothing: the scheduler looks at the
- * tables. See the README of dependencies/, "Jobs without children" and "Telling".
+ * Children are jobs that wait for the end of other jobs, their parents. Memory knows whether a
+ * database may have children, and which children the scheduler has to judge. The scheduler decides
+ * by the tables, never by memory alone. See the README of dependencies/, "Jobs without children".
  */
 #pragma once
 
@@ -12,9 +12,10 @@ namespace pgq {
 /* ---- for everybody ---- */
 
 /*
- * Return whether a job of the database may have children. If it returns false, there is no
- * dependency that is not dead, and none is inserted before expect_children() is called. A transaction
- * that ends a job asks this after it has deleted the job's row.
+ * Return whether a job of the database may have children. If it returns false, all dependencies in
+ * the table are dead rows, and a transaction that inserts a dependency calls expect_children()
+ * before. A transaction that ends a job calls this function after it has deleted the row of the
+ * job.
  */
 inline bool
 may_have_children(const Database *db)
@@ -29,8 +30,9 @@ may_have_children(const Database *db)
 void expect_children(Database *db);
 
 /*
- * Note that SQL inserts rows of dependencies, outcomes or blocked jobs: others may follow. db: NULL if
- * the database has no slot; it may get one while the rows come.
+ * Note that SQL inserts rows, for example of dependencies, outcomes or blocked jobs, and that more such
+ * rows may follow, as in a restore. db: NULL if the database has no slot; the database may get a slot
+ * before all rows are inserted.
  */
 void note_rows_came(Database *db);
 
@@ -39,20 +41,27 @@ void note_rows_came(Database *db);
  * scheduler of the database ----
  */
 
-/* Tell of a child that was enqueued, or of a parent that has ended. */
+/* Tell the scheduler of a child that was enqueued, or of a parent that has ended. */
 void tell_child(Oid database, int64 child_id);
 void tell_parent(Oid database, int64 parent_id);
-/* Tell of all children of the database. */
+/*
+ * Tell the scheduler that all children of the database are to be judged; or all children with this id
+ * or a greater one.
+ */
 void tell_all_children(Oid database);
+void tell_children_from(Oid database, int64 child_id);
 
 /* ---- for the scheduler ---- */
 
-/* For a new slot, and for a new scheduler: there may be children, and all are to be judged. */
+/*
+ * Note that there may be children, and that all of them are to be judged. Called for a new slot and
+ * by a new scheduler.
+ */
 void begin_watching_children(Database *db);
-/* Note that the table of dependencies has no row. The caller has locked it in ShareLock. */
+/* Note that the table of dependencies has no row. The caller has locked the table in ShareLock. */
 void expect_no_children(Database *db);
 
-/* Return whether a child or parent was told of since the last take_told_jobs(). */
+/* Return whether the scheduler was told of a child or a parent since the last take_told_jobs(). */
 inline bool
 has_told_children(const Database *db)
 {
@@ -60,14 +69,16 @@ has_told_children(const Database *db)
 }
 
 /*
- * Return whether rows that are missing may still come: SQL has inserted rows lately. The caller has
- * taken the snapshot that misses the rows before this call.
+ * Return whether SQL has inserted rows in the last minutes (note_rows_came()), so that rows which
+ * are missing may still come. The caller has taken the snapshot that misses the rows before this
+ * call.
  */
 bool rows_may_come(const Database *db);
 
 struct ToldTaken
 {
 	bool all;
+	int64 all_from; /* all blocked children from this one on; INT64_MAX: none */
 	int children;
 	int parents;
 	int64 child[kToldJobs];
@@ -75,8 +86,8 @@ struct ToldTaken
 };
 
 /*
- * Take everything that was told: the sets are empty afterwards. The caller takes its snapshot after
- * this call.
+ * Move the ids of which the scheduler was told into *taken, and empty the sets of the slot. The
+ * caller takes its snapshot after this call.
  */
 void take_told_jobs(Database *db, ToldTaken *taken);
 

@@ -112,6 +112,7 @@ copy_queue(const QueueRef &ref, QueueCopy *copy)
 		copy->leased = queue.leased - queue.unheld;
 		copy->live = count.live;
 		copy->dead = count.dead;
+		copy->blocked = count.blocked;
 		copy->scheduled = copy->timed ? waiting_of(count, now) - leased_ahead(queue, now) : 0;
 		copy->waiting = queue.waiting;
 		copy->running = queue.running;

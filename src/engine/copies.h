@@ -37,10 +37,11 @@ struct QueueCopy
 	int32 queue_id;
 	char name[kQueueNameMax + 1];
 	int leased;		 /* jobs of CLAIMED leases for which is_unheld() is false */
-	bool counted;	 /* false: live and dead are not valid */
+	bool counted;	 /* false: live, blocked and dead are not valid */
 	bool timed;		 /* false: scheduled is not valid */
 	int64 live;		 /* live jobs */
-	int64 scheduled; /* live jobs that wait for their run_at and are not in work */
+	int64 scheduled; /* live jobs that wait for their run_at and are neither in work nor blocked */
+	int64 blocked;	 /* live jobs that wait for the end of other jobs */
 	int64 dead;		 /* dead letters */
 	int waiting;
 	int running;

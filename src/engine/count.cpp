@@ -53,7 +53,7 @@ static void
 begin_at_zero(JobCount &count, TimestampTz now)
 {
 	forget_count(count);
-	count.live = count.dead = count.unresolved = 0;
+	count.live = count.dead = count.blocked = count.unresolved = 0;
 	count.due.reset(DueSeconds::second_of(now));
 	count.whole.forget();
 	count.part.forget();
@@ -113,7 +113,10 @@ add_unseen(JobCount &count, uint64 xid, const CountDelta &delta)
 			count.dead += delta.n;
 			break;
 		case CountDelta::kDue:
-			add_due(count, xid, delta);
+			if (is_blocked_second(delta.second))
+				count.blocked += delta.n;
+			else
+				add_due(count, xid, delta);
 	}
 }
 
@@ -162,7 +165,7 @@ begin_count(JobCount &count, TimestampTz now, FoundRows *found)
 {
 	begin_at_zero(count, now);
 	count.state = JobCount::kLogging;
-	found->live = found->dead = found->unresolved = 0;
+	found->live = found->dead = found->blocked = found->unresolved = 0;
 	found->due.begin_like(count.due);
 	return count.serial;
 }
@@ -188,6 +191,7 @@ finish_count(JobCount &count, uint32 serial, const FoundRows &found)
 	Assert(count.state == JobCount::kCounting);
 	count.live += found.live;
 	count.dead += found.dead;
+	count.blocked += found.blocked;
 	count.unresolved = found.unresolved;
 	count.due.merge(found.due);
 	count.state = JobCount::kKnown;

@@ -1,5 +1,6 @@
 /*
- * Counts of a queue: its live jobs, the live jobs that wait for their run_at, and its dead letters.
+ * Counts of a queue: its live jobs, the live jobs that wait for their run_at, the blocked jobs, and
+ * its dead letters.
  * Also its depth (option max_depth): the live jobs, and the room that open transactions have
  * reserved at enqueue and give back when they end.
  *
@@ -28,6 +29,7 @@
 #pragma once
 
 #include "core/due_seconds.h"
+#include "core/key.h"
 #include "core/relaxed.h"
 #include "engine/shared.h"
 
@@ -58,17 +60,37 @@ struct CountDelta
 	int64 n;	  /* number of jobs; negative: fewer */
 };
 
+/*
+ * Return whether jobs that become due in this second are blocked. Blocked jobs are one number, and not
+ * a part of the seconds: while they are blocked, no part has to be read because of them.
+ */
+constexpr bool
+is_blocked_second(int64 second)
+{
+	return second == DueSeconds::second_of(kBlockedRunAt);
+}
+
 /* Result of reading the tables. */
 struct FoundRows
 {
 	int64 live;
 	int64 dead;
+	int64 blocked; /* a part of `live` */
 	/*
 	 * Jobs of transactions that were prepared before the start of the server; some of these
 	 * transactions may have ended since.
 	 */
 	int64 unresolved;
 	DueSeconds due;
+
+	/* Count a live job that waits for this second. */
+	void add_waiting(int64 second)
+	{
+		if (is_blocked_second(second))
+			blocked++;
+		else
+			due.add(second, 1);
+	}
 };
 
 /* The counts of a queue. Protected by the queue's lock, except for the Relaxed fields. */
@@ -90,6 +112,7 @@ struct JobCount
 	uint32 serial; /* serial of the present count; changes when a count is begun or forgotten */
 	int64 live;
 	int64 dead;
+	int64 blocked;
 	/*
 	 * Jobs of transactions that were prepared before the start (FoundRows), a part of the depth.
 	 * When such a prepared transaction ends, the counts are forgotten.
@@ -99,7 +122,10 @@ struct JobCount
 	DueSeconds due;
 	SeenBy whole; /* snapshot with which the whole queue was counted */
 
-	/* State of the reading of the next part of the seconds. */
+	/*
+	 * The seconds at which jobs become due are read from the table part by part. State of the next
+	 * part.
+	 */
 	enum Part : uint8
 	{
 		kIdle,
@@ -164,7 +190,10 @@ bool wants_count(const JobCount &count, TimestampTz now);
 /* Return whether the next part of the seconds should be read soon. */
 bool wants_part(const JobCount &count, TimestampTz now);
 
-/* Return the number of jobs that wait for their run_at. Valid only if wants_count() is false. */
+/*
+ * Return the number of jobs that wait for their run_at, without the blocked ones. Valid only if
+ * wants_count() is false.
+ */
 int64 waiting_of(const JobCount &count, TimestampTz now);
 
 /*

@@ -9,7 +9,7 @@ namespace pgq {
 
 namespace {
 
-/* A worker was in this call when it last wrote. */
+/* The call in which a worker was when the worker last wrote to the file. */
 struct CallNote
 {
 	HandlerCall call;
@@ -22,11 +22,14 @@ struct CrashFile
 	char magic[8];
 	uint32 size;
 	uint32 noted; /* the postmaster has noted the end of the server */
-	/* The same moment of both clocks. The monotonic one may begin anew with the machine. */
+	/*
+	 * The time of the write, by both clocks. The monotonic clock may begin again when the machine
+	 * starts.
+	 */
 	TimestampTz wall;
 	int64 monotonic;
 	HandlerSuspects suspects;
-	CallNote calls[kHoldMax]; /* by slot; max_handler_workers is not more */
+	CallNote calls[kHoldMax]; /* indexed by slot; max_handler_workers is at most kHoldMax */
 };
 static_assert(std::is_trivially_copyable_v<CrashFile> && std::is_standard_layout_v<CrashFile>);
 
@@ -49,8 +52,8 @@ read_crash_file(CrashFile *content)
 }
 
 /*
- * Write the file anew, without calls. No worker has it open. durable: also after a crash of the
- * machine the file is the old one or the new one.
+ * Write the file again, without calls. No worker has the file open. durable: after a crash of the
+ * machine the file has either its old or its new content.
  */
 static bool
 write_crash_file(const HandlerSuspects &suspects, bool noted, bool durable)
@@ -77,8 +80,8 @@ write_crash_file(const HandlerSuspects &suspects, bool noted, bool durable)
 static constinit HandlerSuspects suspects = {};
 
 /*
- * Read the notes of the server before. Calls in the file were in progress when all processes ended
- * at once. Returns whether the postmaster ended without a note.
+ * Read the notes of the last postmaster. Calls in the file were in progress when all processes
+ * ended at once. Returns whether that postmaster ended without a note of its end.
  */
 static bool
 recall_last_server()
@@ -115,20 +118,20 @@ recall_crashes(CrashSuspect (&copies)[kCrashSuspects])
 		careful = recall_last_server();
 	recalled = true;
 	if (careful)
-		ereport(LOG, (errmsg("the postmaster has ended without a note about calls of handlers"),
-					  errdetail("For %d min one worker of handlers runs at a time, and each call "
-								"has one job.",
+		ereport(LOG, (errmsg("the server may have crashed during the call of a handler"),
+					  errdetail("The last postmaster has left no note of its end. For %d min one "
+								"handler's worker runs at a time, and each call has one job.",
 								static_cast<int>(HandlerSuspects::kSoon / USECS_PER_MINUTE))));
 	int n = 0;
 	suspects.for_each_fresh([&](const HandlerCall &call, int crashes) {
 		copies[n++] = {call, crashes};
 	});
-	/* The next scheduler knows them from now on. */
+	/* The suspects are in `copies` now, and must not be reported again. */
 	suspects.begin_end();
 	if (!write_crash_file(suspects, false, true))
 		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", kPath),
-					  errdetail("If the postmaster ends, it is not known which calls of handlers "
-								"were in progress.")));
+					  errdetail("If all processes end at once, the next start of the server does "
+								"not know which calls of handlers were in progress.")));
 	return careful;
 }
 

@@ -1,19 +1,19 @@
 /*
- * Which calls of handlers have crashed the server: notes that survive it.
+ * Notes about the calls of handlers that may have crashed the server. The notes survive the crash.
  *
  * A worker notes in its slot (handler_slot.h) which call it is in, and that it has got SIGQUIT. When
  * all processes have ended, the postmaster reads the slots, and keeps the suspects in its own
  * memory. But the postmaster may end as well. So everything is also in a file:
  *
- *   - the suspects, and whether the postmaster has noted the end. It writes both at each start and
- *     at each end. If it has not noted its end, it ended together with the other processes;
- *   - the call of each worker. The worker writes it when the call begins and ends. The kernel keeps
- *     what a process has written when the process is killed.
+ *   - the suspects, and whether the postmaster has noted the end. The postmaster writes both at each
+ *     start and at each end. A postmaster that has not noted the end was killed with its processes;
+ *   - the call of each worker. The worker writes to the file when the call begins and ends. If the
+ *     worker is killed, the kernel still has the written data.
  *
  * The file is in pg_stat_tmp, which pg_basebackup and pg_rewind leave out: the notes are about the
  * processes of this server. An error of the file loses notes, and has no other effect.
  *
- * If the server before has ended without a note, handlers are careful for 5 minutes: one worker of
+ * If the last server has ended without a note, handlers are careful for 5 minutes: one worker of
  * the whole server runs, each call has one job, and the note of a call is on disk before the call
  * begins. Then a call that brings the whole machine down is known, and no other call is suspected
  * in its place.
@@ -32,8 +32,8 @@ namespace pgq {
 bool keeps_crash_notes();
 
 /*
- * For the postmaster, when shared memory has been created: copy the suspects of the last end. Returns
- * whether handlers have to be careful.
+ * For the postmaster, when shared memory has been created: copy the suspects of the last end of
+ * the server. Returns whether handlers have to be careful.
  */
 bool recall_crashes(CrashSuspect (&suspects)[kCrashSuspects]);
 

@@ -40,7 +40,7 @@ place_handler_slots(void *memory)
 	shared->handlers->careful = recall_crashes(shared->handlers->suspects);
 }
 
-/* One hold of the lock visits all tickets. If more roles wait, some wait without a ticket. */
+/* Return the greatest number of tickets. One hold of the lock can visit all of them. */
 static int
 ticket_count()
 {
@@ -97,7 +97,7 @@ another_goes_first(Oid role, int64 now)
 										[](Oid d, Oid r) { return workers_of(d, r).all > 0; });
 }
 
-/* This database may have tickets, of this scheduler or of one that has ended. */
+/* true: this database may have tickets, of this scheduler or of an earlier one. */
 static constinit bool has_tickets = true;
 
 static void
@@ -107,7 +107,9 @@ keep_ticket(Oid role, int64 now)
 	has_tickets = true;
 }
 
-/* Wake the schedulers of the databases of which which(database) is true. Called without the lock. */
+/*
+ * Wake the schedulers of the databases for which which(database) is true. Called without the lock.
+ */
 template <typename Which>
 static void
 wake_schedulers(Which which)
@@ -120,7 +122,7 @@ wake_schedulers(Which which)
 
 /* ---- for schedulers ---- */
 
-/* Handlers are careful until so long after the first start of a worker. */
+/* Return whether handlers have to be careful: for kSoon from the first start of a worker on. */
 static bool
 is_careful(int64 now)
 {
@@ -222,7 +224,7 @@ workers_of_role(Oid role)
 	return with_slots([&] { return workers_of(MyDatabaseId, role); });
 }
 
-/* Wake the running workers of which which(slot) is true. Returns their number. */
+/* Wake the running workers for which which(slot) is true. Returns their number. */
 template <typename Which>
 static int
 wake_workers(Which which)
@@ -342,7 +344,7 @@ my_slot_number()
 	return static_cast<int>(my_slot - shared->handlers->slots);
 }
 
-/* The numbers of calls tell the slot. */
+/* The number of a call modulo kMostSlots is the number of its slot. */
 static constexpr uint64 kMostSlots = kHoldMax;
 
 uint64
@@ -391,9 +393,9 @@ cancel_handler_call(uint64 number)
 	if (number == 0 || pg_atomic_read_u64(&slot.number) != number)
 		return false;
 	/*
-	 * A process gives its slot back under the lock, so the signal cannot reach another process. The
-	 * worker compares the numbers again: a call that has begun meanwhile has another one. A late
-	 * cancel of an earlier call must not take the place of a cancel of that call.
+	 * A process gives its slot back under the lock, so the signal reaches no other process. The
+	 * worker compares the number with that of its present call. The greatest number stays: a late
+	 * cancel of an earlier call must not replace a cancel of the present call.
 	 */
 	return with_slots([&] {
 		if (slot.state != HandlerSlot::kRunning || pg_atomic_read_u64(&slot.number) != number)

@@ -54,9 +54,12 @@ struct HandlerSlots
 	uint64 tickets_drawn;
 	uint32 starts;
 	int64 began; /* monotonic: when the first worker was started; 0: none was */
-	/* The server before has ended without a note. Set when shared memory is created. */
+	/*
+	 * true: the last server has ended without a note (handler_crash.h). Set when shared memory is
+	 * created.
+	 */
 	bool careful;
-	/* Suspects of the last crash; a scheduler removes those of its database. */
+	/* Suspects of the last crash. A scheduler removes the suspects of its own database. */
 	CrashSuspect suspects[kCrashSuspects];
 	HandlerSlot slots[FLEXIBLE_ARRAY_MEMBER]; /* max_handler_workers */
 };
@@ -88,15 +91,17 @@ bool take_handler_slot(Oid role, const QueueRef &first, HandlerOrder *order);
 void return_handler_slot(const HandlerOrder &order);
 
 /*
- * Give back a slot whose worker has not begun 10 s after its start, in whatever database, since that
- * may have been dropped meanwhile. all_own: also one of this database that was started later.
- * Returns true if there was one, and stores the queue for which it was started; call it again.
+ * Give back one slot whose worker has not begun 10 s after its start. The slot may be of any
+ * database, since that database may be dropped by now. all_own: also give back slots of this
+ * database that were taken later. Returns true, and stores the queue for which the worker was
+ * started, if there was such a slot; the caller then calls this again.
  */
 bool drop_unbegun_slot(bool all_own, QueueRef *first);
 
 /*
- * Drop the tickets of this database that were last renewed before the pass over its queues that
- * began at that time: their roles want no slot any more, and would be in the way of others.
+ * Drop the tickets of this database that were not renewed since the time `began`, when the last
+ * pass over its queues began. The roles of these tickets want no slot any more, and would keep
+ * other roles waiting.
  */
 void drop_old_tickets(int64 began);
 
@@ -111,12 +116,15 @@ RoleWorkers workers_of_role(Oid role);
 /* Wake all workers of this database. Returns their number. */
 int wake_handler_workers();
 
-/* Wake the idle workers of all databases: the slot of one may be wanted, which it then leaves. */
+/*
+ * Wake the idle workers of all databases, since a role may wait for a slot. A worker that is woken
+ * gives its slot back if another role waits for one.
+ */
 void wake_idle_workers();
 
 /*
- * Take a suspect of this database out of the list. Returns false if there is none.
- * return_suspect() puts it back, because its attempt could not be counted.
+ * Take a suspect of this database out of the list. Returns false if there is none. return_suspect()
+ * puts the suspect back, because the attempt of its job could not be counted.
  */
 bool take_suspect(CrashSuspect *suspect);
 void return_suspect(const CrashSuspect &suspect);
@@ -138,7 +146,7 @@ void set_handler_idle(bool idle);
 uint64 begin_handler_call(const HandlerCall &call);
 void end_handler_call();
 
-/* Return whether calls should have one job each, because the server before ended without a note. */
+/* Return whether calls should have one job each, because the last server ended without a note. */
 bool calls_are_careful();
 
 /* Return whether the call that is running is to be cancelled. Safe in a signal handler. */
@@ -150,12 +158,12 @@ void note_handler_quit();
 /* ---- for everybody ---- */
 
 /*
- * Cancel the call with this number (Lease::call), if it is still running: send its process SIGUSR2.
- * Returns whether it is. Called without a lock. Cannot fail.
+ * Cancel the call with this number (Lease::call), if it is still running: send SIGUSR2 to its
+ * process. Returns whether the call is still running. Called without a lock. Cannot fail.
  */
 bool cancel_handler_call(uint64 number);
 
-/* Let the postmaster note who was in a call when the server crashed. */
+/* Let the postmaster note which workers were in a call when the server crashed. */
 void watch_for_handler_crashes();
 
 } // namespace pgq

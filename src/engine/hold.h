@@ -143,8 +143,8 @@ public:
 	void may_be_ready(int jobs) { ready_ += jobs; }
 
 	/*
-	 * Return whether a claim may find a job now. It may find none, for example because all rows of
-	 * ready jobs are locked.
+	 * Return whether a claim may find a job now. The claim may still find none, for example because
+	 * the rows of all ready jobs are locked.
 	 */
 	bool is_claimable()
 	{
@@ -166,8 +166,8 @@ public:
 	}
 
 	/*
-	 * The same for a worker that has nothing to do with the queue any more: let another process also
-	 * watch for the jobs that become due.
+	 * Like care_for_rest(), for a worker that has nothing to do with the queue any more. Another
+	 * process also has to watch for the jobs that become due.
 	 */
 	void hand_over()
 	{

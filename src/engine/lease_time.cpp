@@ -63,7 +63,7 @@ extend_deadline(Lease *lease, int64 lease_time, int64 monotonic, TimestampTz now
 		return false;
 	lease->lease_time = lease_time;
 	/*
-	 * Compute expires_at anew even if the deadline stays, since the wall clock may have been set.
+	 * Compute expires_at again even if the deadline stays, since the wall clock may have been set.
 	 */
 	int64 deadline = Max(lease->deadline, monotonic + Min(lease_time, left));
 	set_deadline(lease, deadline, now + (deadline - monotonic));

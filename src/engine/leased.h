@@ -11,8 +11,8 @@ namespace pgq {
 struct Queue;
 
 /*
- * Return whether views do not count the job of this CLAIMED lease as leased, because the lease is
- * doomed or the job has no row in the queue any more.
+ * Return whether views leave the job of this CLAIMED lease out of the leased jobs, because the
+ * lease is doomed or the job has no row in the queue any more.
  */
 inline bool
 is_unheld(const Lease *lease)

@@ -23,7 +23,7 @@ struct HandlerSetup
 		kNone,
 		kActive,
 		kPaused,
-		kSuspended, /* something is wrong with the handler: `reason` */
+		kSuspended, /* the handler cannot run, for the reason in `reason` */
 	};
 	State state;
 	Oid run_as;

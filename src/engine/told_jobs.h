@@ -7,7 +7,7 @@
 
 namespace pgq {
 
-inline constexpr uint32 kToldJobs = 128;
+inline constexpr uint32 kToldJobs = 1024;
 
 /* A set of job ids. A free place has the id 0. Atomics, no lock. */
 struct ToldJobs
@@ -28,12 +28,17 @@ struct alignas(kCacheLine) ChildWatch
 	 * restore; 0: never.
 	 */
 	pg_atomic_uint64 rows_came_at;
-	/* Written more often, and so in other cache lines than the flag, which each end of a job reads. */
+	/*
+	 * The fields from here on are written more often. So they are in other cache lines than
+	 * `childless`, which each end of a job reads.
+	 */
 	alignas(kCacheLine)
-		pg_atomic_uint32 told; /* 1: there may be ids in the sets below, or `all` is set */
+		pg_atomic_uint32 told; /* 1: the sets below may have ids, or `all` or all_from is set */
 	pg_atomic_uint32 all;	   /* 1: all blocked children are to be judged */
-	ToldJobs children;		   /* children to judge */
-	ToldJobs parents;		   /* parents whose children are to be judged */
+	/* All blocked children with this id or a greater one are to be judged; UINT64_MAX: none. */
+	pg_atomic_uint64 all_from;
+	ToldJobs children; /* children to judge */
+	ToldJobs parents;  /* parents whose children are to be judged */
 };
 
 void init_child_watch(ChildWatch *watch);

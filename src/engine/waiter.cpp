@@ -71,7 +71,7 @@ wake_watcher(const QueueRef &ref)
 
 /*
  * Return whether the scheduler may have to start a worker for a job of the queue, now or at a time
- * that nobody else watches.
+ * for which no other process watches.
  */
 static bool
 wants_worker(Queue *queue)
@@ -201,8 +201,8 @@ rejoin_lines(Alarm *alarm)
 }
 
 /*
- * Take this process out of the line. Returns whether it owes the line a wake-up: it was woken, or was
- * the watcher. Called under the queue's lock.
+ * Remove this process from the line. Returns whether this process must wake another waiter of the
+ * line, because it was woken or was the watcher. Called under the queue's lock.
  */
 static bool
 leave_line(Waiter *waiter)

@@ -18,12 +18,12 @@
 
 namespace pgq {
 
-/* Wake the watcher of the queue so that it computes its sleep anew, because the clock was set. */
+/* Wake the watcher of the queue, so that it computes its sleep again: the clock was set. */
 void wake_watcher(const QueueRef &ref);
 
 /*
  * Join the lines of n queues; this process's entry number i is for refs[i]. is_worker: this process
- * is the worker of a handler, so claims go before it.
+ * is the worker of a handler, and waits behind all claims.
  */
 void join_lines(const QueueRef *refs, int n, bool is_worker);
 
@@ -34,9 +34,10 @@ void join_lines(const QueueRef *refs, int n, bool is_worker);
 void leave_lines(const Queue *served);
 
 /*
- * Leave all lines, in order to look for jobs at once, and wake nobody. Otherwise idle processes
- * would wake each other for ever. If this process takes a job or ends, it must let others care for
- * the jobs that are left in all these queues (QueueHold::care_for_rest(), hand_over()). Cannot fail.
+ * Leave all lines, in order to look for jobs at once, and wake nobody: otherwise idle processes
+ * would wake each other without end. If this process takes a job or ends, it must let other
+ * processes care for the jobs that are left in all these queues (QueueHold::care_for_rest(),
+ * hand_over()). Cannot fail.
  */
 void leave_lines_to_look();
 

@@ -49,9 +49,10 @@ int wake_waiters(Queue *queue, int n, Wakeups *wakeups);
 bool note_filed(Queue *queue, int ready, bool sooner, Wakeups *wakeups);
 
 /*
- * Wake the next waiter in line: in any case, if jobs are left, or if jobs are left or nobody watches
- * for those that become due later. Return true if there is no waiter, and the scheduler should be
- * woken instead, to start a worker for the handler of the queue. Called under the queue's lock.
+ * Wake the next waiter in line. wake_one() does so in any case. pass_on() does so only if jobs are
+ * left, and hand_over() also if no process watches for the jobs that become due later. Return true
+ * if there is no waiter, and the scheduler should be woken instead, to start a worker for the
+ * handler of the queue. Called under the queue's lock.
  */
 bool wake_one(Queue *queue, Wakeups *wakeups);
 bool pass_on(Queue *queue, Wakeups *wakeups);

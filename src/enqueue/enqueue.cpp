@@ -90,7 +90,7 @@ enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids, AddedMembers 
 	Members members(jobs, n);
 	members.join();
 	insert_jobs(jobs, n, hints);
-	members.release();
+	members.confirm();
 	for (int i = 0; i < n; i++)
 	{
 		add_hint(ref, hints[i], true);

@@ -34,29 +34,56 @@ JobGraph::read_names(Jsonb *jobs)
 	{
 		JobSpec spec = names_of_array(jobs, i);
 		const ParentList *parents = parents_of(spec);
-		elements_[i] = {ref_of(spec), parents, nullptr, on_parent_failure(spec), false};
+		elements_[i] = {ref_of(spec), unique_key_of(spec),	   parents,
+						nullptr,	  on_parent_failure(spec), false};
 		n_refs_ += elements_[i].ref != nullptr;
+		n_keys_ += elements_[i].key != nullptr;
 		n_parents_ += parents != nullptr ? parents->n : 0;
-		if (i % 1024 == 0)
+		/* Many parents take milliseconds. */
+		if (parents != nullptr || i % 1024 == 0)
 			CHECK_FOR_INTERRUPTS();
 	}
 }
 
-void
-JobGraph::sort_refs()
+/*
+ * Return the n elements that have a name, in the order of their names, and of the array. name(element)
+ * is NULL if the element has none.
+ */
+template <typename Name>
+uint32 *
+JobGraph::sorted_by(Name name, uint32 n) const
 {
-	refs_ = static_cast<uint32 *>(
-		MemoryContextAllocHuge(CurrentMemoryContext, (n_refs_ + 1) * sizeof(uint32)));
-	uint32 n = 0;
+	auto *sorted = static_cast<uint32 *>(
+		MemoryContextAllocHuge(CurrentMemoryContext, (n + 1) * sizeof(uint32)));
+	uint32 *end = sorted;
 	for (uint32 i = 0; i < n_; i++)
-		if (elements_[i].ref != nullptr)
-			refs_[n++] = i;
-	auto compare = [this](uint32 a, uint32 b) {
-		int order = compare_text(elements_[a].ref, elements_[b].ref);
+		if (name(i) != nullptr)
+			*end++ = i;
+	std::sort(sorted, end, [name](uint32 a, uint32 b) {
+		int order = compare_text(name(a), name(b));
 		return order != 0 ? order < 0 : a < b;
-	};
-	std::sort(refs_, refs_ + n, compare);
-	for (uint32 i = 1; i < n; i++)
+	});
+	return sorted;
+}
+
+template <typename Name>
+uint32
+JobGraph::first_with(const uint32 *sorted, uint32 n, Name name, const text *wanted)
+{
+	const uint32 *end = sorted + n;
+	const uint32 *found =
+		std::lower_bound(sorted, end, wanted, [name](uint32 element, const text *w) {
+			return compare_text(name(element), w) < 0;
+		});
+	return found != end && compare_text(name(*found), wanted) == 0 ? *found : kNoElement;
+}
+
+void
+JobGraph::sort_names()
+{
+	refs_ = sorted_by([this](uint32 i) { return elements_[i].ref; }, n_refs_);
+	keys_ = sorted_by([this](uint32 i) { return elements_[i].key; }, n_keys_);
+	for (uint32 i = 1; i < n_refs_; i++)
 		if (compare_text(elements_[refs_[i - 1]].ref, elements_[refs_[i]].ref) == 0)
 			refuse_names(refs_[i],
 						 psprintf("has the ref \"%s\" of element %u",
@@ -64,18 +91,19 @@ JobGraph::sort_refs()
 						 "Each ref of a call must be different.");
 }
 
+/* Return the element that is the job of this ref: the first one with the same unique key. */
 uint32
 JobGraph::find_ref(const text *ref) const
 {
-	const uint32 *begin = refs_;
-	const uint32 *end = refs_ + n_refs_;
-	const uint32 *found = std::lower_bound(begin, end, ref, [this](uint32 element, const text *r) {
-		return compare_text(elements_[element].ref, r) < 0;
-	});
-	return found != end && compare_text(elements_[*found].ref, ref) == 0 ? *found : kNoElement;
+	uint32 named = first_with(
+		refs_, n_refs_, [this](uint32 i) { return elements_[i].ref; }, ref);
+	if (named == kNoElement || elements_[named].key == nullptr)
+		return named;
+	return first_with(
+		keys_, n_keys_, [this](uint32 i) { return elements_[i].key; }, elements_[named].key);
 }
 
-/* Find the elements that the refs name. */
+/* Find the elements whose names are listed in `after`. */
 void
 JobGraph::resolve()
 {
@@ -102,8 +130,8 @@ JobGraph::resolve()
 }
 
 /*
- * Return the next parent of the element that is not placed yet; kNoElement: there is none. Raises
- * 22023 if the parent is on the stack.
+ * Return the next parent of the element of this step, out of the parents that are not placed yet;
+ * kNoElement: all are placed. Raises 22023 if the parent is on the stack.
  */
 uint32
 JobGraph::next_parent(Step *step, const uint8 *state) const
@@ -117,16 +145,17 @@ JobGraph::next_parent(Step *step, const uint8 *state) const
 		if (state[parent] == kOnStack)
 			refuse_names(step->element,
 						 psprintf("is in a circle: it waits for \"%s\", which waits for it",
-								  text_to_cstring(elements_[parent].ref)),
-						 "A job cannot wait for a job that waits for it.");
+								  text_to_cstring(at.parents->names[step->next - 1].ref)),
+						 "A job cannot wait for a job that waits for it. Elements with the same "
+						 "unique key are one job.");
 		return parent;
 	}
 	return kNoElement;
 }
 
 /*
- * Place the element after its parents. A chain of parents may be as long as the array, so there is
- * a stack instead of a recursion.
+ * Place the element after its parents. A chain of parents may be as long as the array, so this
+ * function uses a stack instead of a recursion.
  */
 void
 JobGraph::visit(uint32 element, uint32 *placed, uint8 *state, Step *stack)
@@ -170,10 +199,10 @@ JobGraph::order()
 void
 JobGraph::read(Jsonb *jobs)
 {
-	if (!may_have_names(jobs))
+	if (!has_names(jobs))
 		return;
 	read_names(jobs);
-	sort_refs();
+	sort_names();
 	if (!has_children())
 		return;
 	resolve();
@@ -186,7 +215,7 @@ JobGraph::draw_ids(int64 *ids) const
 	auto *drawn = static_cast<int64 *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, (n_ + 1) * sizeof(int64)));
 	draw_job_ids(drawn, static_cast<int>(n_));
-	/* Somebody may have altered the sequence. */
+	/* Sort the ids: they descend if ALTER SEQUENCE has given the sequence a negative increment. */
 	std::sort(drawn, drawn + n_);
 	for (uint32 i = 0; i < n_; i++)
 		ids[order_[i]] = drawn[i];

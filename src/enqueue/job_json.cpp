@@ -1,5 +1,8 @@
 #include "enqueue/job_json.h"
 
+#include <initializer_list>
+#include <string_view>
+
 namespace pgq {
 
 Jsonb *
@@ -217,16 +220,20 @@ require_all(const JobSpec &spec, int element)
 
 /* ---- single keys ---- */
 
-static constexpr char kUniqueKey[] = "unique_key";
+static constexpr std::string_view kUniqueKey = "unique_key";
 
-/* Read one key of element i. Returns false if the element has no such key, or null. */
+/*
+ * Read one key of element i. Returns false if the element does not have the key, or if its value is
+ * null.
+ */
 static bool
-find_key(Jsonb *jobs, uint32 i, const char *key, JsonbValue *value)
+find_key(Jsonb *jobs, uint32 i, std::string_view key, JsonbValue *value)
 {
 	JsonbValue *object = getIthJsonbValueFromContainer(&jobs->root, i);
 	value->type = jbvNull;
 	if (object->type == jbvBinary && JsonContainerIsObject(object->val.binary.data))
-		(void) getKeyJsonValueFromContainer(object->val.binary.data, key, strlen(key), value);
+		(void) getKeyJsonValueFromContainer(object->val.binary.data, key.data(),
+											static_cast<int>(key.size()), value);
 	pfree(object);
 	return value->type != jbvNull;
 }
@@ -238,31 +245,71 @@ has_unique_key(Jsonb *jobs, uint32 i)
 	return find_key(jobs, i, kUniqueKey, &value);
 }
 
-/* Return whether the bytes occur in the value. If not, no element has that key. */
+/* Return whether the object has one of the keys. The server keeps keys sorted by length. */
 static bool
-may_have_key(const Jsonb *jobs, const char *key)
+object_has_key(const JsonbContainer *object, std::initializer_list<std::string_view> keys)
 {
-	return memmem(jobs, VARSIZE(jobs), key, strlen(key)) != nullptr;
+	uint32 n = JsonContainerSize(object);
+	const auto *names = reinterpret_cast<const char *>(&object->children[2 * n]);
+	uint32 begin = 0;
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint32 end = begin;
+		JBE_ADVANCE_OFFSET(end, object->children[i]);
+		std::string_view name = {names + begin, end - begin};
+		for (std::string_view key : keys)
+			if (name.size() == key.size() && name == key)
+				return true;
+		if (name.size() > kUniqueKey.size())
+			return false;
+		begin = end;
+	}
+	return false;
+}
+
+/*
+ * Return whether an element has one of the keys, none of which is longer than "unique_key". Reads the
+ * binary format of the array itself: a search by the server's functions costs ten times as much for each
+ * job.
+ */
+static bool
+has_key(const Jsonb *jobs, std::initializer_list<std::string_view> keys)
+{
+	const JsonbContainer *array = &jobs->root;
+	uint32 n = JsonContainerSize(array);
+	const auto *values = reinterpret_cast<const char *>(&array->children[n]);
+	uint32 offset = 0;
+	for (uint32 i = 0; i < n; i++)
+	{
+		JEntry entry = array->children[i];
+		const auto *object = reinterpret_cast<const JsonbContainer *>(values + INTALIGN(offset));
+		if (JBE_ISCONTAINER(entry) && JsonContainerIsObject(object) && object_has_key(object, keys))
+			return true;
+		JBE_ADVANCE_OFFSET(offset, entry);
+	}
+	return false;
 }
 
 bool
-may_have_names(const Jsonb *jobs)
+has_names(const Jsonb *jobs)
 {
-	return may_have_key(jobs, "after") || may_have_key(jobs, "ref");
+	return has_key(jobs, {"after", "ref"});
 }
 
 JobSpec
 names_of_array(Jsonb *jobs, uint32 i)
 {
 	JobSpec spec{};
-	for (const char *key : {"after", "on_parent_failure", "ref"})
+	for (std::string_view key : {std::string_view("after"), std::string_view("on_parent_failure"),
+								 std::string_view("ref"), kUniqueKey})
 	{
 		JsonbValue value;
 		if (find_key(jobs, i, key, &value))
-			read_key(&spec,
-					 {.type = jbvString,
-					  .val = {.string = {static_cast<int>(strlen(key)), const_cast<char *>(key)}}},
-					 &value, static_cast<int>(i) + 1);
+			read_key(
+				&spec,
+				{.type = jbvString,
+				 .val = {.string = {static_cast<int>(key.size()), const_cast<char *>(key.data())}}},
+				&value, static_cast<int>(i) + 1);
 	}
 	return spec;
 }
@@ -271,7 +318,7 @@ int64
 jobs_without_key(Jsonb *jobs)
 {
 	int64 n = JsonContainerSize(&jobs->root);
-	if (!may_have_key(jobs, kUniqueKey))
+	if (!has_key(jobs, {kUniqueKey}))
 		return n;
 	for (uint32 i = 0; i < JsonContainerSize(&jobs->root); i++)
 		n -= has_unique_key(jobs, i);

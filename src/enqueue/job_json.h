@@ -21,10 +21,10 @@ int64 jobs_without_key(Jsonb *jobs);
 JobSpec job_of_array(Jsonb *jobs, uint32 i);
 
 /*
- * Return whether an element may have one of the keys after and ref. names_of_array() decodes only
- * these keys, and on_parent_failure, of element i. Raises 22023, 54000.
+ * Return whether an element has one of the keys after and ref. names_of_array() decodes only
+ * these keys, on_parent_failure and unique_key, of element i. Raises 22023, 54000.
  */
-bool may_have_names(const Jsonb *jobs);
+bool has_names(const Jsonb *jobs);
 JobSpec names_of_array(Jsonb *jobs, uint32 i);
 
 /* Decode the options of a schedule. Raises 22023. */

@@ -121,6 +121,13 @@ ref_of(const JobSpec &spec)
 	return spec.given[kRef] ? DatumGetTextPP(key_value(spec.values[kRef], "ref")) : nullptr;
 }
 
+const text *
+unique_key_of(const JobSpec &spec)
+{
+	constexpr int kKey = place_of("unique_key");
+	return spec.given[kKey] ? DatumGetTextPP(spec.values[kKey]) : nullptr;
+}
+
 Datum
 parents_of_argument(Datum *ids, int n)
 {
@@ -130,7 +137,10 @@ parents_of_argument(Datum *ids, int n)
 	return PointerGetDatum(parents);
 }
 
-/* Make the job blocked. Its run_at says how long it is delayed from now on. */
+/*
+ * Make the job blocked. The time from now to its run_at becomes the delay that begins when the last
+ * parent ends.
+ */
 static void
 block(NewJob *job, const JobSpec &spec, int parents, TimestampTz now)
 {

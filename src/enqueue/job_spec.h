@@ -69,12 +69,6 @@ extern const JobAttribute job_attributes[kJobAttributes];
 void set_attribute(JobSpec *spec, const char *name, Datum value);
 bool find_attribute(const JobSpec &spec, const char *name, Datum *value);
 
-/*
- * The run_at of a blocked job: 9999-12-01 UTC. Nobody else can give a job this time, which is more
- * than a thousand years away.
- */
-inline constexpr TimestampTz kBlockedRunAt = INT64CONST(252452937600) * USECS_PER_SEC;
-
 /* Return the parents of the job, or NULL if it has none. */
 const ParentList *parents_of(const JobSpec &spec);
 
@@ -83,6 +77,9 @@ OnFailure on_parent_failure(const JobSpec &spec);
 
 /* Return the name of the job in its call, or NULL. Raises 22023. */
 const text *ref_of(const JobSpec &spec);
+
+/* Return the unique key as it was given, or NULL. */
+const text *unique_key_of(const JobSpec &spec);
 
 /* Convert an argument of type bigint[] to the value of a JobSpec. */
 Datum parents_of_argument(Datum *ids, int n);

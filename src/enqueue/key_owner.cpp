@@ -75,8 +75,8 @@ is_leased(int64 job_id)
 }
 
 /*
- * Set by_row, and return it: whether the transaction `user` has taken the lease to change or end a job whose row this
- * transaction has locked. If so, `user` waits, or will wait, for that row lock.
+ * Return whether the transaction `user` has taken the lease to change or end a job whose row this
+ * transaction has locked; also set by_row. If so, `user` waits, or will wait, for that row lock.
  */
 static bool
 is_at_our_row(OwnerSearch *search, const VirtualTransactionId &user)

@@ -30,7 +30,7 @@ struct OwnerSearch
 	bool until_claimed;
 	/* this transaction will change the job, so no other transaction may hold the job */
 	bool alone;
-	bool only_ask; /* look only; do not hold the job */
+	bool only_ask; /* only look for the owner; do not hold the job */
 	TimestampTz now;
 
 	/* Results. */

@@ -22,9 +22,9 @@ require_batch_columns()
 }
 
 static bool
-may_use(const BatchRow &batch)
+may_use_batch(const BatchRow &batch)
 {
-	/* The usual case comes first. */
+	/* Usually the caller is the maker, so check that first. */
 	return (OidIsValid(batch.maker) && has_privs_of_role(GetUserId(), batch.maker)) || is_owner();
 }
 
@@ -32,7 +32,7 @@ BatchRow
 require_batch(int64 batch_id)
 {
 	BatchRow batch;
-	if (!find_batch(batch_id, &batch) || !may_use(batch))
+	if (!find_batch(batch_id, &batch) || !may_use_batch(batch))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
 						errmsg("batch %lld does not exist", static_cast<long long>(batch_id)),
 						errhint("Only members of the role that has created a batch can use it.")));
@@ -43,7 +43,7 @@ BatchRow
 require_batch_to_add(int64 batch_id)
 {
 	BatchRow batch;
-	if (!find_batch(batch_id, &batch) || !(may_use(batch) || has_member_in_hand(batch_id)))
+	if (!find_batch(batch_id, &batch) || !(may_use_batch(batch) || has_member_in_hand(batch_id)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("batch %lld does not exist", static_cast<long long>(batch_id)),
@@ -66,9 +66,9 @@ require_open_batch(int64 batch_id)
 			ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("batch %lld is closed", static_cast<long long>(batch_id)),
-			 errdetail("Only a transaction that has the lease of one of its jobs in hand can "
-					   "add jobs to it."),
-			 errhint("Call pgq_assert_lease for that job first, in the same transaction, or add "
+			 errdetail("Only a transaction that has the lease of a member in hand can add jobs "
+					   "to a closed batch."),
+			 errhint("Call pgq_assert_lease for that member first, in the same transaction, or add "
 					 "the job to a new batch.")));
 }
 
@@ -81,7 +81,7 @@ Members::add(int64 batch_id, int room)
 	while (i < n_ && batches_[i].batch_id != batch_id)
 		i++;
 	if (i == n_)
-		batches_[n_++] = {batch_id, 0};
+		batches_[n_++] = {batch_id, 0, false};
 	batches_[i].jobs++;
 }
 
@@ -94,31 +94,59 @@ Members::Members(const NewJob *jobs, int n)
 			  [](const Joined &a, const Joined &b) { return a.batch_id < b.batch_id; });
 }
 
-void
-Members::join() const
+/* Take the tag, and check the newest state of the batch. */
+static void
+join_by_tag(int64 batch_id)
 {
-	if (n_ > 0)
-		require_batch_columns();
-	for (int i = 0; i < n_; i++)
-	{
-		(void) lock_batch(batches_[i].batch_id, ShareLock, true);
-		require_open_batch(batches_[i].batch_id);
-		tell_batch_at_abort(batches_[i].batch_id);
-	}
-	if (n_ > 0)
-		stop_point("batch-joined");
+	(void) lock_batch(batch_id, ShareLock, true);
+	require_open_batch(batch_id);
+}
+
+static bool
+is_open_to_us(const BatchRow &batch)
+{
+	return !batch.closed && !batch.finished && may_use_batch(batch);
 }
 
 void
-Members::release() const
+Members::join_all()
 {
+	require_batch_columns();
 	for (int i = 0; i < n_; i++)
-		unlock_batch(batches_[i].batch_id, ShareLock);
+	{
+		const BatchRow *last = last_seen(batches_[i].batch_id);
+		batches_[i].tagged = last == nullptr || !is_open_to_us(*last);
+		if (batches_[i].tagged)
+			join_by_tag(batches_[i].batch_id);
+		tell_batch_at_abort(batches_[i].batch_id);
+	}
+	stop_point("batch-joined");
+}
+
+void
+Members::confirm_all() const
+{
+	stop_point("batch-added");
+	for (int i = 0; i < n_; i++)
+	{
+		int64 batch_id = batches_[i].batch_id;
+		BatchRow batch;
+		if (!batches_[i].tagged)
+		{
+			if (find_again(batch_id, &batch) && is_open_to_us(batch))
+				continue;
+			join_by_tag(batch_id);
+		}
+		unlock_batch(batch_id, ShareLock);
+	}
 }
 
 void
 Members::note_all(AddedMembers *added) const
 {
+	/* The usual case. */
+	if (added == nullptr && n_ == 1)
+		return add_note(batches_[0].batch_id, Note::kAdded, batches_[0].jobs);
 	AddedMembers mine;
 	for (int i = 0; i < n_; i++)
 		(added != nullptr ? added : &mine)->add(batches_[i].batch_id, batches_[i].jobs);

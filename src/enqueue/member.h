@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "rows/batch_note.h"
 #include "rows/batch_row.h"
 #include "rows/insert.h"
 
@@ -51,10 +52,25 @@ public:
 	/* Count the members among the jobs. Costs nothing else if there are none. */
 	Members(const NewJob *jobs, int n);
 
-	/* Take the tags, in ascending order of the ids, and check each batch. Raises 42704, 55000. */
-	void join() const;
-	/* Release the tags. The rows of the jobs and their index entries are in. */
-	void release() const;
+	/*
+	 * Call this before the jobs are inserted. If this session has seen last that a batch is open, leaves
+	 * the check to confirm(). Otherwise takes the tag, and checks the batch. Takes tags in ascending
+	 * order of the ids. Raises 42704, 55000.
+	 */
+	void join()
+	{
+		if (n_ > 0)
+			join_all();
+	}
+	/*
+	 * Call this when the rows of the jobs and their index entries are in. Releases the tags. Checks the
+	 * batches that join() has not checked; raises 42704, 55000.
+	 */
+	void confirm() const
+	{
+		if (n_ > 0)
+			confirm_all();
+	}
 	/* Write a note for each batch, or leave that to `added`. */
 	void note(AddedMembers *added) const
 	{
@@ -67,9 +83,12 @@ private:
 	{
 		int64 batch_id;
 		int64 jobs;
+		bool tagged; /* join() has taken the tag */
 	};
 
 	void add(int64 batch_id, int room);
+	void join_all();
+	void confirm_all() const;
 	void note_all(AddedMembers *added) const;
 
 	Joined *batches_ = nullptr;

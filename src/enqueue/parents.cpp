@@ -56,7 +56,10 @@ add_parent(ParentList *parents, const ParentName &name)
 
 /* ---- insert ---- */
 
-/* The lock comes before the flag, and the flag before the rows (README of dependencies/). */
+/*
+ * The order matters: first lock the table, then raise the flag, then insert the rows (README of
+ * dependencies/).
+ */
 void
 depend(const Dependency *dependencies, int n)
 {
@@ -80,9 +83,9 @@ enum class ParentLook : uint8
 {
 	kKnown,	 /* live, a dead letter, or ended with an outcome */
 	kOpen,	 /* another transaction decides */
-	kMoved,	 /* it was elsewhere in each step of the look: look again */
-	kEnded,	 /* it has ended: the outcome is to be written */
-	kNobody, /* there is no such job, or nothing says how it has ended */
+	kMoved,	 /* the job has moved between the steps of the look: look again */
+	kEnded,	 /* the job has ended, and its outcome is still to be written */
+	kNobody, /* there is no such job, or no row says how the job has ended */
 };
 
 struct Parent
@@ -109,7 +112,10 @@ is_answer(const JobTrace &trace)
 	return trace.state == JobTrace::kThere || trace.state == JobTrace::kOpen;
 }
 
-/* Return how this transaction has ended the job. An SQL statement that deletes rows does not say. */
+/*
+ * Return the outcome of a job that this transaction has ended. If an SQL statement has deleted the
+ * row, the effects of the transaction do not say how the job has ended.
+ */
 static JobOutcome
 own_outcome_of(int64 job_id, bool was_dead)
 {
@@ -127,8 +133,8 @@ own_outcome_of(int64 job_id, bool was_dead)
 }
 
 /*
- * Return whether a new snapshot sees the job or its dead letter, though neither was found before: it
- * has died or was revived between the two searches.
+ * Return whether a new snapshot sees the job or its dead letter, although the two searches before
+ * found neither. In that case the job has died or was revived between the two searches.
  */
 static bool
 is_seen_at_once(SegmentSet &segments, int64 job_id)
@@ -154,8 +160,9 @@ look_once(SegmentSet &segments, Parent *parent)
 	if (find_outcome(job_id, &outcome, &parent->decider, &parent->queue_id))
 		return ParentLook::kKnown;
 	/*
-	 * Another transaction may be writing or deleting an outcome. With a record this one writes its
-	 * own: otherwise two transactions that enqueue children of two parents could deadlock.
+	 * Another transaction may be inserting or deleting an outcome. If there is a record of the job,
+	 * do not wait for that transaction, and write an outcome from the record: otherwise two
+	 * transactions that enqueue children of the same two parents could deadlock.
 	 */
 	if (find_finished(job_id, &parent->outcome))
 	{
@@ -193,7 +200,10 @@ look_at_parent(SegmentSet &segments, int64 parent_id)
 		Parent parent{};
 		parent.job_id = parent_id;
 		ParentLook look = look_once(segments, &parent);
-		/* Whoever has no right learns nothing, not even by a wait. */
+		/*
+		 * A caller without the right on the job must not learn whether the job exists, not even by
+		 * a wait.
+		 */
 		if (look == ParentLook::kNobody ||
 			(look != ParentLook::kMoved && !may(Permission::kAskResult, parent.queue_id)))
 			complain_no_parent(parent_id);

@@ -22,24 +22,11 @@ begin_handler_transaction(bool read_committed)
 {
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
-	/* The role may have other defaults for its sessions. */
+	/* The role may have set other defaults for its sessions, such as read-only transactions. */
 	XactReadOnly = false;
 	if (read_committed)
 		XactIsoLevel = XACT_READ_COMMITTED;
 	PushActiveSnapshot(GetTransactionSnapshot());
-}
-
-/*
- * Begin a transaction of the worker's own, which does not wait for a standby at its commit, nor
- * gives up a wait for a lock because of a setting of the role.
- */
-static void
-begin_own_transaction()
-{
-	begin_handler_transaction(true);
-	commit_locally();
-	(void) set_config_option("lock_timeout", "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL,
-							 true, 0, false);
 }
 
 static void
@@ -47,6 +34,38 @@ commit_handler_transaction()
 {
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+}
+
+/*
+ * Begin a transaction of the worker's own, which does not give up a wait for a lock because of a
+ * setting of the role.
+ */
+static void
+begin_own_transaction()
+{
+	begin_handler_transaction(true);
+	if (LockTimeout > 0)
+		(void) set_config_option("lock_timeout", "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL,
+								 true, 0, false);
+}
+
+/*
+ * Let the commit of this transaction wait for no standby. Without an xid it would not wait anyway;
+ * a change of a setting costs as much as the rest of such a commit.
+ */
+static void
+commit_locally_if_written()
+{
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		commit_locally();
+}
+
+/* Commit a transaction of the worker's own, without a wait for a standby. */
+static void
+commit_own_transaction()
+{
+	commit_locally_if_written();
+	commit_handler_transaction();
 }
 
 /* ---- T1: the claim ---- */
@@ -127,7 +146,7 @@ claim_handled(const HandlerRow &handler, int most, HandledJobs *jobs)
 	jobs->n = 0;
 	/* Find the queue by its id: queues may have been renamed since the handlers were read. */
 	if (!attach_queue_by_id(tables(), handler.queue_id, &ref))
-		return commit_handler_transaction();
+		return commit_own_transaction();
 	(void) read_name(ref.queue, &queue);
 	require_right(Permission::kClaim, ref.queue_id, name);
 	jobs->jobs =
@@ -145,7 +164,7 @@ claim_handled(const HandlerRow &handler, int most, HandledJobs *jobs)
 			  1);
 	if (jobs->n == 0)
 		(void) refill_timer(ref, true);
-	commit_handler_transaction();
+	commit_own_transaction();
 }
 
 /* ---- T2: the call ---- */
@@ -166,8 +185,8 @@ composite_of(TupleDesc desc, const HandledJob &job)
 }
 
 /*
- * Return the row type that the function takes. The checks have compared it with that of the
- * extension. Look it up anew for each call: ALTER EXTENSION UPDATE adds attributes.
+ * Return the row type of the function's argument. The checks have compared this type with the one
+ * of the extension. Look the type up for each call, since ALTER EXTENSION UPDATE adds attributes.
  */
 static TupleDesc
 claimed_job_type(const HandlerRow &handler)
@@ -212,8 +231,8 @@ call_function(const HandlerRow &handler, Datum argument, bool *is_null)
 }
 
 /*
- * Run the function once for all jobs, or once for each. It may leave another user or security
- * context behind, with SET ROLE; the acks need the rights of the worker's role.
+ * Run the function once for all jobs, or once for each job. The function may leave another user or
+ * security context behind, by SET ROLE. The acks need the rights of the worker's role.
  */
 static void
 run_function(const HandlerRow &handler, const HandledJob *first, int n, Datum *results,
@@ -302,7 +321,7 @@ call_handler(const HandlerRow &handler, HandledJob *first, int n, bool *stale)
 	auto *no_result = static_cast<bool *>(palloc(n * sizeof(bool)));
 	stop_point("handler-call");
 	run_function(handler, first, n, results, no_result);
-	/* The acks see what the call has written. */
+	/* Take a new snapshot, so that the acks see the changes that the call has made. */
 	PopActiveSnapshot();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	stop_point("handler-ack");
@@ -322,8 +341,8 @@ fail_handled(const HandledJob &job, const char *error)
 	failure.has_error = true;
 	failure.error = clipped_error(CStringGetTextDatum(error));
 	stop_point("handler-fail");
-	(void) fail_job(job.job_id, failure);
-	commit_handler_transaction();
+	(void) fail_job(job.job_id, failure, Intent::kEndUncancelled);
+	commit_own_transaction();
 }
 
 void
@@ -336,9 +355,10 @@ release_handled(const HandledJob *first, int n, int64 delay)
 	with_rights_of(tables().owner, [&] {
 		for (int i = 0; i < n; i++)
 			if (!first[i].ended)
-				(void) release_job(first[i].job_id, first[i].token, IntervalPGetDatum(&interval));
+				(void) release_job(first[i].job_id, first[i].token, IntervalPGetDatum(&interval),
+								   Intent::kEndUncancelled);
 	});
-	commit_handler_transaction();
+	commit_own_transaction();
 }
 
 void
@@ -348,7 +368,48 @@ extend_handled(const HandledJob *first, int n, int64 lease_time)
 	for (int i = 0; i < n; i++)
 		if (!first[i].ended)
 			(void) extend_lease(first[i].job_id, first[i].token, lease_time);
-	commit_handler_transaction();
+	commit_own_transaction();
+}
+
+/* ---- after a call ---- */
+
+namespace {
+
+/* As which roles the worker runs outside of calls. */
+struct OwnRoles
+{
+	Oid session;
+	Oid current;
+	const config_generic *session_authorization;
+	const config_generic *role;
+};
+
+} // namespace
+static constinit OwnRoles own_roles = {};
+
+void
+note_own_roles()
+{
+	int n;
+	config_generic **settings = all_settings(&n);
+	own_roles.session = GetSessionUserId();
+	own_roles.current = GetOuterUserId();
+	for (int i = 0; i < n; i++)
+		if (strcmp(settings[i]->name, "session_authorization") == 0)
+			own_roles.session_authorization = settings[i];
+		else if (strcmp(settings[i]->name, "role") == 0)
+			own_roles.role = settings[i];
+}
+
+/* Return whether the call may have changed the role of the session for good. */
+static bool
+may_have_other_roles()
+{
+	auto was_set = [](const config_generic *setting) {
+		return setting == nullptr || setting->source != setting->reset_source;
+	};
+	return GetSessionUserId() != own_roles.session || GetOuterUserId() != own_roles.current ||
+		   was_set(own_roles.session_authorization) || was_set(own_roles.role);
 }
 
 void
@@ -357,15 +418,18 @@ clean_session()
 	begin_handler_transaction(true);
 	PopActiveSnapshot();
 	PortalHashTableDeleteAll();
-	SetPGVariable("session_authorization", NIL, false);
-	SetPGVariable("role", NIL, false);
+	if (may_have_other_roles())
+	{
+		SetPGVariable("session_authorization", NIL, false);
+		SetPGVariable("role", NIL, false);
+	}
 	ResetAllOptions();
 	DropAllPreparedStatements();
 	Async_UnlistenAll();
 	LockReleaseAll(USER_LOCKMETHOD, true);
 	ResetTempTableNamespace();
 	ResetSequenceCaches();
-	commit_locally();
+	commit_locally_if_written();
 	CommitTransactionCommand();
 	end_session();
 }

@@ -29,8 +29,8 @@ struct HandledJobs
 {
 	HandledJob *jobs; /* sorted by id */
 	int n;
-	MemoryContext memory; /* of the jobs; the caller resets it */
-	int64 claimed_at;	  /* monotonic: before the leases began */
+	MemoryContext memory; /* memory of the jobs; the caller resets it */
+	int64 claimed_at;	  /* monotonic: a time before the leases began */
 	int64 extended_at;	  /* monotonic: when the leases were claimed or last extended */
 	int64 lease_time;	  /* microseconds */
 	bool stale;			  /* the last call has found that a lease is not current any more */
@@ -61,9 +61,12 @@ void release_handled(const HandledJob *first, int n, int64 delay);
 /* Extend the leases of jobs that have not ended, in a transaction. */
 void extend_handled(const HandledJob *first, int n, int64 lease_time);
 
+/* Note as which roles the worker runs. Called after the login, before the first call. */
+void note_own_roles();
+
 /*
- * Undo what a call can leave in the session: the parts of DISCARD ALL, and the session-bound leases
- * and locks of the call. In a transaction of its own.
+ * Undo the changes that a call can leave in the session: do the parts of DISCARD ALL, and end the
+ * session-bound leases and locks of the call. Uses a transaction of its own.
  */
 void clean_session();
 

@@ -211,7 +211,10 @@ fault_of_role(const HandlerRow &row)
 					 "Use a role that is not a superuser. Otherwise set "
 					 "pgq_ext.superuser_handlers, and let a superuser call pgq_set_handler.",
 					 "handlers must not run as superuser \"%s\"", role);
-	/* The owner of the table could write any row. It must not get the rights of others by that. */
+	/*
+	 * The owner of the table could write any row, and must not get the rights of other roles in
+	 * that way.
+	 */
 	if (!may_set_role(look_at_tables().owner, row.run_as))
 		return fault(ERRCODE_INSUFFICIENT_PRIVILEGE,
 					 "Grant it that role, or make a superuser the owner.",
@@ -221,7 +224,7 @@ fault_of_role(const HandlerRow &row)
 
 /* ---- rights ---- */
 
-/* Return the function of the extension with that name, in whatever schema it is. */
+/* Return the function of the extension with that name. The schema does not matter. */
 static Oid
 function_of_extension(const char *name)
 {

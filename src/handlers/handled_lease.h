@@ -10,22 +10,22 @@
 namespace pgq {
 
 /*
- * A call of n jobs begins: from now on the attempts count. call: its number
- * (begin_handler_call()). Gives those jobs back that have ended or are being cancelled, and returns
- * how many jobs are left: they come first now.
+ * Note that a call of n jobs begins: from now on the attempts count. call: number of the call
+ * (begin_handler_call()). Jobs that have ended or are being cancelled are given back. The jobs that
+ * are left are moved to the front of the array. Returns their number.
  */
 int begin_handled(HandledJob *first, int n, uint64 call);
 
 /*
- * The call of n jobs was undone, and counts for none of them. Gives back and returns as
- * begin_handled() does.
+ * Note that the call of n jobs was undone: it counts as an attempt of none of them. Gives jobs
+ * back, and returns the number of the others, as begin_handled() does.
  */
 int stop_handled(HandledJob *first, int n);
 
 /* Give the job back uncounted. */
 void give_back_handled(HandledJob *job);
 
-/* Make the lease of the job lost, so that the scheduler counts its attempt. */
+/* Make the lease of the job lost, so that the scheduler counts the attempt. */
 void lose_handled(const HandledJob &job);
 
 /*

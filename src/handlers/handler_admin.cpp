@@ -140,8 +140,8 @@ pause_handler(const char *queue)
 }
 
 /*
- * Check everything anew, as if the caller set the handler, and write the row with the present
- * function of that name.
+ * Repeat all checks, as if the caller set the handler, and write the row with the present function
+ * of that name.
  */
 void
 resume_handler(const char *queue)

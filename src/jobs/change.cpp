@@ -161,7 +161,7 @@ refuse_blocked(const JobRow &row)
 	if (row.blocked())
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("job %lld is blocked", static_cast<long long>(row.job_id())),
-						errdetail("It becomes due when its parents have ended.")));
+						errdetail("The job becomes due when its parents have ended.")));
 }
 
 bool

@@ -1,7 +1,8 @@
 /*
  * Checkpoints: values that a worker keeps for the steps of its job, so that the next attempt does
- * not repeat a step that is done. They are rows of pgq_ext.job_checkpoint, in a table of their own,
- * because a column of the job's row would be written again with the whole payload at each step.
+ * not repeat a step that is done. Checkpoints are rows of a table of their own,
+ * pgq_ext.job_checkpoint: a column of the job's row would be written again with the whole payload
+ * at each step.
  *
  * keep_checkpoint() uses the lease (protocol: used-is-pinned). So only one transaction at a time
  * reads and writes the checkpoints of a job: an attempt whose transaction is open has no successor,

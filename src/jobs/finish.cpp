@@ -94,10 +94,10 @@ ack_job(SegmentSet &segments, Records &records, const Ack &ack, const Datum *res
 }
 
 AttemptEnd
-fail_job(int64 job_id, const Failure &failure)
+fail_job(int64 job_id, const Failure &failure, Intent intent)
 {
 	EndingLease ending;
-	bool in_hand = take_in_hand(job_id, failure.fence, Intent::kEnd, LeaseEnd::kFailed, &ending);
+	bool in_hand = take_in_hand(job_id, failure.fence, intent, LeaseEnd::kFailed, &ending);
 	SegmentSet segments(RowExclusiveLock);
 	AttemptEnd end = in_hand ? end_failed_attempt(segments, ending, failure, true)
 							 : fail_lost(segments, job_id, failure);
@@ -106,10 +106,10 @@ fail_job(int64 job_id, const Failure &failure)
 }
 
 bool
-release_job(int64 job_id, int64 token, Datum delay)
+release_job(int64 job_id, int64 token, Datum delay, Intent intent)
 {
 	EndingLease ending;
-	if (!take_in_hand(job_id, token, Intent::kEnd, LeaseEnd::kReleased, &ending))
+	if (!take_in_hand(job_id, token, intent, LeaseEnd::kReleased, &ending))
 		return false;
 	SegmentSet segments(RowExclusiveLock);
 	AttemptEnd end = end_released_attempt(segments, ending, token, delay);

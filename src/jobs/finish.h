@@ -10,6 +10,7 @@
 
 #include "engine/lease_table.h"
 #include "steps/attempt.h"
+#include "steps/in_hand.h"
 
 namespace pgq {
 
@@ -43,15 +44,17 @@ bool ack_job(SegmentSet &segments, Records &records, const Ack &ack, const Datum
 
 /*
  * End the attempt as failed. failure.fence is the token of the lease, which may be lost already
- * (lost_attempt.h). Returns kGone if the lease is stale or the row is gone.
+ * (lost_attempt.h). intent: kEnd or kEndUncancelled. Returns kGone if the lease is stale or left to
+ * a cancel, or the row is gone.
  */
-AttemptEnd fail_job(int64 job_id, const Failure &failure);
+AttemptEnd fail_job(int64 job_id, const Failure &failure, Intent intent = Intent::kEnd);
 
 /*
  * Give the job back without counting the attempt; the next claim may take the job after `delay`
- * (interval). Returns false if the lease is stale or the row is gone.
+ * (interval). intent: as for fail_job(). Returns false if the lease is stale or left to a cancel, or
+ * the row is gone.
  */
-bool release_job(int64 job_id, int64 token, Datum delay);
+bool release_job(int64 job_id, int64 token, Datum delay, Intent intent = Intent::kEnd);
 
 /*
  * Return whether the lease is current and the row exists. If so, both stay until this transaction

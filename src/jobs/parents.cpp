@@ -7,7 +7,10 @@
 
 namespace pgq {
 
-/* One snapshot of all tables, as when the scheduler judges the child. */
+/*
+ * The statement that finds all parents. One statement reads all tables with one snapshot, as the
+ * scheduler does when it judges the child. LATERAL with LIMIT keeps the planner from reading all jobs.
+ */
 static constexpr char kFindParents[] =
 	"SELECT d.parent_id, d.ref, "
 	"CASE WHEN j.job_id IS NOT NULL THEN CASE WHEN pgq_ext.is_leased(j.job_id) THEN 'leased' "
@@ -16,8 +19,10 @@ static constexpr char kFindParents[] =
 	"CASE WHEN j.job_id IS NULL AND l.job_id IS NULL THEN o.result END, "
 	"CASE WHEN j.job_id IS NULL THEN COALESCE(l.last_error, o.error) END "
 	"FROM pgq_ext.job_dependency d "
-	"LEFT JOIN pgq_ext.job j ON j.job_id = d.parent_id "
-	"LEFT JOIN pgq_ext.dead_job l ON l.job_id = d.parent_id "
+	"LEFT JOIN LATERAL (SELECT job_id FROM pgq_ext.job j "
+	"WHERE j.job_id = d.parent_id LIMIT 1) j ON true "
+	"LEFT JOIN LATERAL (SELECT job_id, last_error FROM pgq_ext.dead_job l "
+	"WHERE l.job_id = d.parent_id LIMIT 1) l ON true "
 	"LEFT JOIN LATERAL (SELECT outcome, result, error FROM pgq_ext.job_outcome o "
 	"WHERE o.job_id = d.parent_id ORDER BY ended_at DESC LIMIT 1) o ON true "
 	"WHERE d.child_id = $1 ORDER BY d.parent_id";

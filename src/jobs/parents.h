@@ -1,6 +1,7 @@
 /*
- * Reading the parents of a job that a worker has (pgq_parents). The lease of the child is the right to
- * read the results of its parents: who has enqueued the child had that right.
+ * Reading the parents of a job that a worker has (pgq_parents). A worker with the lease of the
+ * child may read the results of the parents: the role that enqueued the child had the right to ask
+ * for them.
  */
 #pragma once
 
@@ -22,8 +23,8 @@ struct ParentState
 
 /*
  * Find the parents of the job, in the order of their ids. The lease is asserted as by
- * pgq_assert_lease; returns false if it is stale. *parents is allocated in the caller's memory
- * context.
+ * pgq_assert_lease. Returns false if the lease is stale. *parents is allocated in the caller's
+ * memory context.
  */
 bool find_parents(int64 job_id, int64 token, ParentState **parents, int *n);
 

@@ -95,7 +95,7 @@ add_row(FoundRows *found, HeapTuple tuple, TupleDesc desc)
 	SchedulingColumns standing = scheduling_columns_of(tuple, desc);
 	found->live++;
 	if (standing.delayed)
-		found->due.add(DueSeconds::second_of(standing.run_at), 1);
+		found->add_waiting(DueSeconds::second_of(standing.run_at));
 }
 
 static void
@@ -381,7 +381,8 @@ count_rows_again(const QueueRef &ref, TimestampTz now)
 		count_rows(segments, t, ref.queue_id, &eyes, found);
 		close_eyes(&eyes);
 	});
-	LiveRows rows = {found->live, found->dead, found->due.waiting(DueSeconds::second_of(now))};
+	LiveRows rows = {found->live, found->dead, found->due.waiting(DueSeconds::second_of(now)),
+					 found->blocked};
 	pfree(found);
 	return rows;
 }

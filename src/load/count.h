@@ -44,13 +44,14 @@ bool read_next_part(const QueueRef &ref);
 
 /*
  * Number of rows in the tables at this moment, to be compared with the counts in memory. waiting:
- * jobs with a run_at after `now`.
+ * jobs with a run_at after `now`, without the blocked ones.
  */
 struct LiveRows
 {
 	int64 live;
 	int64 dead;
 	int64 waiting;
+	int64 blocked;
 };
 LiveRows count_rows_again(const QueueRef &ref, TimestampTz now);
 

@@ -4,8 +4,9 @@
 namespace pgq {
 
 /*
- * Return whether the postmaster stops the server. It notes that in its lock file before it sends
- * the signals. Returns true if the file does not exist. Safe in a signal handler.
+ * Return whether the postmaster stops the server. The postmaster notes a stop in its lock file
+ * before it sends signals to the processes. Returns true if the file does not exist. Safe in a
+ * signal handler.
  */
 bool server_is_stopping();
 

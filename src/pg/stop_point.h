@@ -16,10 +16,17 @@ extern char *stop_point_name;
 void stop_point_init();
 void stop_here();
 
+/* Return whether the setting has this name, for tests that shorten a wait of the scheduler. */
+inline bool
+is_stop_point(const char *name)
+{
+	return stop_point_name[0] != '\0' && __builtin_strcmp(stop_point_name, name) == 0;
+}
+
 inline void
 stop_point(const char *name)
 {
-	if (stop_point_name[0] != '\0' && __builtin_strcmp(stop_point_name, name) == 0) [[unlikely]]
+	if (is_stop_point(name)) [[unlikely]]
 		stop_here();
 }
 

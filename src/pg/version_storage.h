@@ -16,11 +16,11 @@ enum class OwedEntries : uint8
 };
 
 /*
- * Call heap_update(), and wait for other transactions that have locked the row. *owed: set to the
- * indexes that need an entry for the new version.
+ * Call heap_update(). With wait, waits for other transactions that have locked the row. *owed: set to
+ * the indexes that need an entry for the new version.
  */
 inline TM_Result
-update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
+update_row(Relation rel, ItemPointer tid, HeapTuple next, bool wait, OwedEntries *owed)
 {
 	TM_FailureData failure;
 	LockTupleMode lock_mode;
@@ -28,16 +28,16 @@ update_row(Relation rel, ItemPointer tid, HeapTuple next, OwedEntries *owed)
 	TU_UpdateIndexes indexes;
 #if PG_VERSION_NUM >= 190000
 	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), 0, InvalidSnapshot,
-								   true, &failure, &lock_mode, &indexes);
+								   wait, &failure, &lock_mode, &indexes);
 #else
-	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
+	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, wait,
 								   &failure, &lock_mode, &indexes);
 #endif
 	*owed = indexes == TU_All			? OwedEntries::kAll
 			: indexes == TU_Summarizing ? OwedEntries::kSummarizing
 										: OwedEntries::kNone;
 #else
-	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, true,
+	TM_Result result = heap_update(rel, tid, next, GetCurrentCommandId(true), InvalidSnapshot, wait,
 								   &failure, &lock_mode);
 	*owed = HeapTupleIsHeapOnly(next) ? OwedEntries::kNone : OwedEntries::kAll;
 #endif
@@ -53,6 +53,37 @@ delete_row(Relation rel, ItemPointer tid, bool wait, TM_FailureData *failure, bo
 					   moves ? TABLE_DELETE_CHANGING_PARTITION : 0, InvalidSnapshot, wait, failure);
 #else
 	return heap_delete(rel, tid, GetCurrentCommandId(true), InvalidSnapshot, wait, failure, moves);
+#endif
+}
+
+/* The file of a table. */
+#if PG_VERSION_NUM >= 160000
+using TableFile = RelFileLocator;
+#else
+using TableFile = RelFileNode;
+#endif
+
+inline TableFile
+file_of(Relation rel)
+{
+#if PG_VERSION_NUM >= 160000
+	return rel->rd_locator;
+#else
+	return rel->rd_node;
+#endif
+}
+
+/* Remove dead versions from a page that is pinned and not locked, if that is worth while now. */
+inline void
+prune_page(Relation rel, Buffer buffer)
+{
+#if PG_VERSION_NUM >= 190000
+	Buffer map = InvalidBuffer;
+	heap_page_prune_opt(rel, buffer, &map, false);
+	if (BufferIsValid(map))
+		ReleaseBuffer(map);
+#else
+	heap_page_prune_opt(rel, buffer);
 #endif
 }
 

@@ -1,17 +1,13 @@
 #include "rows/batch_row.h"
 
 #include "rows/index.h"
-#include "rows/insert.h"
+#include "rows/known_place.h"
 #include "rows/late_index.h"
-#include "rows/tuple.h"
+#include "rows/visibility.h"
 
 namespace pgq {
 
 static constinit LateIndex batch_by_id = {{"job_batch_pkey", {{kBatchId}}, nullptr}, true, 0, 0};
-static constinit LateIndex note_by_batch = {
-	{"batch_note_by_batch", {{kNoteBatch}, {kNoteWhat}}, nullptr}, false, 0, 0};
-
-/* ---- batches ---- */
 
 static BatchRow
 batch_row_of(HeapTuple tuple, TupleDesc desc)
@@ -25,57 +21,63 @@ batch_row_of(HeapTuple tuple, TupleDesc desc)
 
 namespace {
 
-/*
- * The place of the row that this session has read last. Sessions add many jobs to one batch, and the
- * index is looked up only if the version at the place is not the one that the snapshot sees.
- */
-struct KnownPlace
+/* A batch that this session has read last: sessions add many jobs to one batch. */
+struct KnownBatch
 {
-	int64 batch_id;
-	ItemPointerData tid;
+	KnownPlace place;
+	TransactionId xmin;
+	BatchRow row;
 };
 
 } // namespace
 
-static constinit KnownPlace known_place = {};
+static constinit Known<KnownBatch> known_batches = {};
 
 /*
- * Point *tuple to the version at the known place, on a page that the caller has locked. Returns false
- * if the place is free, or has another batch: places are reused.
+ * Return whether this is the newest state of its row: its inserter has committed, and nobody has
+ * locked, replaced or deleted it since. Asks only the hint bits: find_version() sets them.
  */
 static bool
-is_at_known_place(Relation rel, Page page, HeapTuple tuple)
+is_untouched(HeapTupleHeader header)
 {
-	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&known_place.tid);
-	if (offset < FirstOffsetNumber || offset > PageGetMaxOffsetNumber(page) ||
-		!ItemIdIsNormal(PageGetItemId(page, offset)))
-		return false;
-	ItemId item = PageGetItemId(page, offset);
-	tuple->t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
-	tuple->t_len = ItemIdGetLength(item);
-	tuple->t_self = known_place.tid;
-	tuple->t_tableOid = RelationGetRelid(rel);
-	bool is_null;
-	Datum batch_id = heap_getattr(tuple, kBatchId, RelationGetDescr(rel), &is_null);
-	return !is_null && DatumGetInt64(batch_id) == known_place.batch_id;
+	return (header->t_infomask & HEAP_XMIN_COMMITTED) && (header->t_infomask & HEAP_XMAX_INVALID);
 }
 
-/* Read the version at the known place, if it is of this batch, and the snapshot sees it. */
-static bool
-read_known_version(Relation rel, int64 batch_id, Snapshot snapshot, BatchRow *batch)
+const BatchRow *
+last_seen(int64 batch_id)
 {
-	BlockNumber block = ItemPointerGetBlockNumberNoCheck(&known_place.tid);
-	if (batch_id != known_place.batch_id || block >= RelationGetNumberOfBlocks(rel))
-		return false;
+	const KnownBatch &known = known_batches.of(batch_id);
+	return known.place.batch_id == batch_id ? &known.row : nullptr;
+}
+
+/*
+ * The table is not locked, which would cost more than all the rest. So first learn whether the table
+ * has another file. A session that is about to give it one keeps a lock with which nobody changes the
+ * row. So the version in the old file was the newest one when this function was called.
+ */
+bool
+find_again(int64 batch_id, BatchRow *batch)
+{
+	AcceptInvalidationMessages();
+	const KnownBatch &known = known_batches.of(batch_id);
 	HeapTupleData tuple;
-	Buffer buffer = ReadBuffer(rel, block);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	bool found = is_at_known_place(rel, BufferGetPage(buffer), &tuple) &&
-				 HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer);
-	if (found)
-		*batch = batch_row_of(&tuple, RelationGetDescr(rel));
-	UnlockReleaseBuffer(buffer);
-	return found;
+	if (!lock_known(known.place, batch_id, &tuple))
+		return false;
+	bool same = HeapTupleHeaderGetRawXmin(tuple.t_data) == known.xmin && is_untouched(tuple.t_data);
+	if (same)
+		*batch = known.row;
+	UnlockReleaseBuffer(known.place.buffer);
+	return same;
+}
+
+/* Remember a version of the row. The page is locked. */
+static void
+remember_batch(Relation rel, int64 batch_id, HeapTuple tuple, Buffer buffer, const BatchRow &row)
+{
+	/* Sets the hint bits, if the transactions in the version have ended. */
+	(void) visibility_of(tuple, buffer);
+	known_batches.of(batch_id) = {place_known(rel, batch_id, tuple->t_self, buffer),
+								  HeapTupleHeaderGetRawXmin(tuple->t_data), row};
 }
 
 /*
@@ -97,7 +99,7 @@ find_version(Relation rel, Oid index, int64 batch_id, Snapshot snapshot, BatchRo
 		if (found)
 		{
 			*batch = batch_row_of(lookup.tuple, RelationGetDescr(rel));
-			known_place = {batch_id, lookup.tuple->t_self};
+			remember_batch(rel, batch_id, lookup.tuple, lookup.buffer, *batch);
 		}
 		unlock_version(&lookup);
 	}
@@ -108,61 +110,16 @@ find_version(Relation rel, Oid index, int64 batch_id, Snapshot snapshot, BatchRo
 bool
 find_batch(int64 batch_id, BatchRow *batch)
 {
+	if (find_again(batch_id, batch))
+		return true;
 	Relation rel = table_open(look_at_tables().job_batch, AccessShareLock);
 	check_first_columns(rel, batch_columns, std::size(batch_columns));
 	Oid index = late_index(rel, &batch_by_id);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	bool found = read_known_version(rel, batch_id, snapshot, batch) ||
-				 find_version(rel, index, batch_id, snapshot, batch);
+	bool found = find_version(rel, index, batch_id, snapshot, batch);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, NoLock);
 	return found;
-}
-
-/* ---- notes ---- */
-
-static HeapTuple
-form_note(Relation rel, const NewNote &note)
-{
-	Datum values[MaxHeapAttributeNumber];
-	bool nulls[MaxHeapAttributeNumber];
-	values[kNoteBatch - 1] = Int64GetDatum(note.batch_id);
-	values[kNoteWhat - 1] = Int16GetDatum(static_cast<int16>(note.what));
-	values[kNoteN - 1] = Int64GetDatum(note.n);
-	/* Columns after these were dropped. */
-	for (int i = 0; i < RelationGetDescr(rel)->natts; i++)
-		nulls[i] = i >= kNoteN;
-	return heap_form_tuple(RelationGetDescr(rel), values, nulls);
-}
-
-static void
-insert_notes(Relation rel, const NewNote *notes, int n)
-{
-	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
-	for (int i = 0; i < n; i++)
-		tuples[i] = form_note(rel, notes[i]);
-	insert_tuples(rel, tuples, n);
-	insert_index_entries(rel, late_index(rel, &note_by_batch), tuples, n);
-	for (int i = 0; i < n; i++)
-		pfree(tuples[i]);
-	pfree(tuples);
-}
-
-void
-add_notes(const NewNote *notes, int n)
-{
-	Relation rel = table_open(look_at_tables().batch_note, RowExclusiveLock);
-	check_columns(rel, note_columns, std::size(note_columns));
-	for (int done = 0; done < n; done += kInsertBatch)
-		insert_notes(rel, notes + done, Min(n - done, kInsertBatch));
-	table_close(rel, NoLock);
-}
-
-void
-add_note(int64 batch_id, Note what, int64 n)
-{
-	const NewNote note = {batch_id, what, n};
-	add_notes(&note, 1);
 }
 
 } // namespace pgq

@@ -1,7 +1,4 @@
-/*
- * Rows of pgq_ext.job_batch, one for each batch, and of pgq_ext.batch_note, which are only inserted.
- * See the README of batches/.
- */
+/* Rows of pgq_ext.job_batch, one for each batch. See the README of batches/. */
 #pragma once
 
 #include "pg/pg.h"
@@ -21,31 +18,13 @@ struct BatchRow
  */
 bool find_batch(int64 batch_id, BatchRow *batch);
 
-/* What a note says of n members. The numbers are stored. */
-enum class Note : int16
-{
-	kAdded = 1,		/* members were added */
-	kDead = 2,		/* members have become dead letters */
-	kCancelled = 3, /* this and the following: members have ended in another way than by an ack */
-	kExpired = 4,
-	kPurged = 5,
-	kDropped = 6, /* with their queue */
-	kDeleted = 7, /* by SQL */
-	kDeadLetterDeleted = 8,
-};
-
-struct NewNote
-{
-	int64 batch_id;
-	Note what;
-	int64 n;
-};
+/* Return the state of the batch that this session has read last, or NULL. It may have changed. */
+const BatchRow *last_seen(int64 batch_id);
 
 /*
- * Insert notes, without the executor: triggers and constraints that users have added to the table
- * do not matter. The next statement of the transaction sees them.
+ * Read the state of a batch that this session has read before, if nobody has changed or locked its row
+ * since: then this is the newest state. Otherwise returns false.
  */
-void add_notes(const NewNote *notes, int n);
-void add_note(int64 batch_id, Note what, int64 n);
+bool find_again(int64 batch_id, BatchRow *batch);
 
 } // namespace pgq

@@ -82,9 +82,9 @@ first_of_mine()
 }
 
 /*
- * Merge the notes of the current subtransaction that are of one batch and one kind. The children
- * that they were promoted from can no longer be aborted by themselves, since notes are gathered in
- * their parent now.
+ * Merge the notes of the current subtransaction that are of one batch and one kind. A note that was
+ * promoted from a child subtransaction now belongs to the current one: the child can no longer be
+ * aborted by itself.
  */
 static void
 merge_mine()
@@ -182,7 +182,10 @@ write_mine()
 	if (n_gathered == 0)
 		return;
 	merge_mine();
-	/* Code that the owner has added to the table of notes may gather more. */
+	/*
+	 * Begin again after each write: the owner may have added code to the table of notes, and that
+	 * code may gather further notes.
+	 */
 	for (int first; (first = Max(first_of_mine(), n_gathered - kAtOnce)) < n_gathered;)
 	{
 		int n = n_gathered - first;

@@ -1,12 +1,12 @@
 /*
  * Members of batches, and dead letters of members, whose rows SQL statements delete. The triggers of
- * pgq_ext.job and pgq_ext.dead_job gather the notes of these ends (rows/batch_row.h) in the memory
+ * pgq_ext.job and pgq_ext.dead_job gather the notes of these ends (rows/batch_note.h) in the memory
  * of the transaction, one for each batch and kind of end. So a statement that deletes a million
  * members writes one note for each batch.
  */
 #pragma once
 
-#include "rows/batch_row.h"
+#include "rows/batch_note.h"
 
 namespace pgq {
 

@@ -15,7 +15,7 @@ static constinit LateIndex outcome_by_id = {
 
 /* ---- tables ---- */
 
-/* Open the table, which has these columns. Raises 55000 if it is missing. */
+/* Open the table, and check that it has these columns. Raises 55000 if the table is missing. */
 static Relation
 open_plain_table(Oid table, const char *name, const Column *columns, int n, LOCKMODE mode)
 {
@@ -44,7 +44,10 @@ open_outcomes(LOCKMODE mode)
 
 /* ---- insert ---- */
 
-/* Insert n rows: fill(i, values, nulls) sets the values of row i; all nulls are true before. */
+/*
+ * Insert n rows. fill(i, values, nulls) sets the values of row i; before the call, all nulls are
+ * true.
+ */
 template <typename Fill>
 static void
 insert_plain_rows(Relation rel, int columns, int n, Fill fill)
@@ -123,8 +126,9 @@ add_outcomes(const OutcomeRow *outcomes, int n)
 /* ---- look ---- */
 
 /*
- * Call visit(tuple, buffer, desc) for the versions to which the index leads, each under the lock of
- * its buffer, until visit() returns true. job_id: the first column of the index; NULL: all versions.
+ * Call visit(tuple, buffer, desc) for the row versions to which the index leads, until visit()
+ * returns true. The lock of the version's buffer is held during the call. job_id: value of the
+ * first column of the index; NULL: visit all versions.
  */
 template <typename Visit>
 static void
@@ -148,9 +152,9 @@ visit_plain_versions(Relation rel, LateIndex *index, const int64 *job_id, Visit 
 }
 
 /*
- * Return whether the version is not dead. A version that this transaction has deleted counts as
- * dead. *decider: set to the open transaction of another session that has inserted the version or
- * is deleting it, if there is one.
+ * Return true unless the version is dead. A version that this transaction has deleted counts as
+ * dead. *decider: set to another session's open transaction that has inserted the version or is
+ * deleting it, if there is one.
  */
 static bool
 is_there(HeapTuple tuple, Buffer buffer, TransactionId *decider)

@@ -2,9 +2,9 @@
  * Rows of pgq_ext.job_dependency (a child waits for a parent) and pgq_ext.job_outcome (how a parent
  * has ended). See the README of dependencies/.
  *
- * A row is inserted and deleted, and never changed or moved: so a scan of an index with a snapshot
- * of the kind NonVacuumable misses no row. All functions here look at the newest state of the rows,
- * at every isolation level.
+ * Rows are only inserted and deleted, never changed or moved. So an index scan with a snapshot of
+ * the kind NonVacuumable misses no row. All functions here look at the newest state of the rows, at
+ * every isolation level.
  */
 #pragma once
 
@@ -25,7 +25,8 @@ struct Dependency
 	int64 parent_id;
 	int64 child_id;
 	OnFailure on_failure;
-	const text *ref; /* the name of the parent in the call that has enqueued both; or NULL */
+	/* the name of the parent, if one call has enqueued parent and child; else NULL */
+	const text *ref;
 };
 
 /*
@@ -38,26 +39,26 @@ void lock_dependencies();
 void add_dependencies(const Dependency *dependencies, int n);
 
 /*
- * Return whether the job may have a child: there is a dependency on it that is not dead, whichever
- * transaction has inserted or is deleting it. A dependency that this transaction has deleted counts
- * as dead. Does not wait. To be called after the row of the parent is deleted, without a buffer
- * pinned, and only if may_have_children().
+ * Return whether the job may have a child. That is so if any dependency on the job is not dead:
+ * committed, or inserted or being deleted by an open transaction. A dependency that this
+ * transaction has deleted counts as dead. Does not wait. Call this after the row of the parent is
+ * deleted, without a buffer pinned, and only if may_have_children().
  */
 bool has_children(int64 parent_id);
 
-/* Return whether there is any dependency that is not dead. */
+/* Return whether any row of the table is not dead. */
 bool has_dependencies();
 
 /* How a job has ended. The numbers are stored. */
 enum class JobOutcome : int16
 {
 	kAcked = 1,
-	kCancelled = 2, /* this and the following: the job has failed its children */
+	kCancelled = 2, /* this outcome and those below: the parent has failed */
 	kExpired = 3,
 	kPurged = 4,
 	kDropped = 5, /* with its queue */
 	kDeleted = 6, /* by SQL */
-	kDead = 7,	  /* its dead letter is gone */
+	kDead = 7,	  /* the job was a dead letter, which was deleted */
 };
 
 /* Return the name of the outcome, as views show it. */
@@ -72,13 +73,13 @@ struct OutcomeRow
 	const text *error;	 /* or NULL */
 };
 
-/* Insert the rows and their index entries. A job may get several rows that say the same. */
+/* Insert the rows and their index entries. A job may have several rows with the same outcome. */
 void add_outcomes(const OutcomeRow *outcomes, int n);
 
 /*
- * Return whether the job has an outcome. *decider: unchanged, or an open transaction that has
- * inserted an outcome or is deleting one: its end decides. queue_id: set to the queue in which the
- * job has ended, unless NULL.
+ * Return whether the job has an outcome. If another open transaction has inserted an outcome of the
+ * job or is deleting one, *decider is set to that transaction, whose end decides; otherwise
+ * *decider is unchanged. queue_id: set to the queue in which the job has ended, unless NULL.
  */
 bool find_outcome(int64 job_id, JobOutcome *outcome, TransactionId *decider,
 				  int32 *queue_id = nullptr);

@@ -21,13 +21,15 @@ hint_of_new(const NewJob &job, const ItemPointerData &tid, int segment)
 			.group = job.nulls[kJobGroupId - 1] ? 0 : DatumGetInt64(get(kJobGroupId))};
 }
 
+static constinit KeptDescriptors kept_descriptors = {};
+
 void
 insert_jobs(NewJob *jobs, int n, Hint *hints)
 {
 	const Tables &t = look_at_tables();
 	const Segment &segment = t.current(kJobRing);
 	Relation rel = open_segment(segment, RowExclusiveLock);
-	TupleFormer former(rel);
+	TupleFormer former(rel, &kept_descriptors);
 	auto *tuples = static_cast<HeapTuple *>(palloc(n * sizeof(HeapTuple)));
 	for (int i = 0; i < n; i++)
 	{

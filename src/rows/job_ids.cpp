@@ -31,8 +31,8 @@ struct SequenceRow
 static constexpr int64 kLoggedAhead = 32;
 
 /*
- * Read the steps of the sequence. Returns false if the sequence is not a plain ascending one. The
- * caller has locked the sequence, since ALTER SEQUENCE may change the steps before.
+ * Read the steps of the sequence. Returns false unless the sequence is a plain ascending one. The
+ * caller has locked the sequence, so that ALTER SEQUENCE cannot change the steps.
  */
 static bool
 read_steps(Relation rel, Steps *steps)
@@ -146,9 +146,9 @@ new_job_id()
 }
 
 /*
- * The last id is always drawn by nextval_internal(), so that currval() and lastval() are as they
- * would be if all were, and so that the transaction keeps the lock of the sequence to its end even
- * if a subtransaction is rolled back.
+ * Draw the last id always by nextval_internal(). So currval() and lastval() return the same as if
+ * all ids were drawn in this way, and the transaction keeps the lock of the sequence to its end,
+ * even if a subtransaction is rolled back.
  */
 void
 draw_job_ids(int64 *ids, int n)

@@ -8,8 +8,7 @@ namespace pgq {
 int64 new_job_id();
 
 /*
- * Draw n new job ids. If the sequence ascends, as it does unless somebody has altered it, so do the
- * ids.
+ * Draw n new job ids. The ids ascend, unless ALTER SEQUENCE has made the sequence descend or cycle.
  */
 void draw_job_ids(int64 *ids, int n);
 

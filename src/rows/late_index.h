@@ -12,7 +12,7 @@ struct LateIndex
 {
 	IndexSpec spec;
 	bool unique;
-	uint64 found_at; /* count_catalog_reads() when it was found */
+	uint64 found_at; /* value of count_catalog_reads() when the index was found */
 	Oid oid;
 };
 

@@ -235,7 +235,7 @@ add_to_trace(HeapTuple tuple, Buffer buffer, TupleDesc desc, int column, JobTrac
 		default:
 			return;
 	}
-	/* A version that is there says more than an older one that is being replaced. */
+	/* If versions differ, kThere counts most, then the state of the first version. */
 	if (trace->state == JobTrace::kThere ||
 		(trace->state == JobTrace::kOpen && state != JobTrace::kThere))
 		return;

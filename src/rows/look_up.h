@@ -46,19 +46,19 @@ bool queue_of_job(SegmentSet &segments, int64 job_id, int32 *queue_id);
 List *deleters_of(SegmentSet &segments, int64 job_id, int32 *queue_id);
 
 /*
- * Return the batch of the job, whatever other transactions do with its row; 0: none, or there is no
- * version of the job. All versions of a job have the same batch.
+ * Return the batch of the job; 0: none, or there is no version of the job. Changes by other
+ * transactions do not matter, since all versions of a job have the same batch.
  */
 int64 batch_of_job(SegmentSet &segments, const Place &place, int64 job_id);
 
-/* What the newest state of the rows says of a job. */
+/* The newest state of the rows of a job. */
 struct JobTrace
 {
 	enum State : uint8
 	{
 		kNone,
-		kThere, /* a version that is live, or that this transaction has written */
-		kOpen,	/* another transaction, `decider`, is inserting, replacing or deleting a version */
+		kThere,	   /* there is a version that is live, or that this transaction has written */
+		kOpen,	   /* the transaction `decider` is inserting, replacing or deleting a version */
 		kOursGone, /* this transaction has deleted the row */
 	} state;
 	int32 queue_id;

@@ -1,6 +1,39 @@
 #include "rows/tuple.h"
 
+#include <utility>
+
 namespace pgq {
+
+/* Make a descriptor of the first n columns of the table, in the current memory context. */
+static TupleDesc
+describe_first(Relation rel, int n)
+{
+	TupleDesc desc = CreateTemplateTupleDesc(n);
+	for (int i = 1; i <= n; i++)
+		TupleDescCopyEntry(desc, i, RelationGetDescr(rel), i);
+	finish_descriptor(desc);
+	return desc;
+}
+
+TupleDesc
+KeptDescriptors::first(Relation rel, int n)
+{
+	if (table_ != RelationGetRelid(rel) || found_at_ != count_catalog_reads())
+	{
+		for (TupleDesc &desc : first_)
+			if (TupleDesc old = std::exchange(desc, nullptr))
+				FreeTupleDesc(old);
+		table_ = RelationGetRelid(rel);
+		found_at_ = count_catalog_reads();
+	}
+	if (first_[n] == nullptr)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
+		first_[n] = describe_first(rel, n);
+		MemoryContextSwitchTo(caller);
+	}
+	return first_[n];
+}
 
 HeapTuple
 TupleFormer::form(const Datum *values, const bool *nulls, int n)
@@ -8,12 +41,7 @@ TupleFormer::form(const Datum *values, const bool *nulls, int n)
 	while (nulls[n - 1])
 		n--;
 	if (desc_ == nullptr || desc_->natts != n)
-	{
-		desc_ = CreateTemplateTupleDesc(n);
-		for (int i = 1; i <= n; i++)
-			TupleDescCopyEntry(desc_, i, RelationGetDescr(rel_), i);
-		finish_descriptor(desc_);
-	}
+		desc_ = kept_ != nullptr ? kept_->first(rel_, n) : describe_first(rel_, n);
 	return heap_form_tuple(desc_, const_cast<Datum *>(values), const_cast<bool *>(nulls));
 }
 

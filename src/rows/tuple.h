@@ -1,9 +1,22 @@
 /* Forming and inserting tuples without the executor. */
 #pragma once
 
-#include "pg/pg.h"
+#include "catalog/tables.h"
 
 namespace pgq {
+
+/* Descriptors of the first columns of a table, which a session keeps for the tuples of its next calls. */
+class KeptDescriptors
+{
+public:
+	/* Return the descriptor of the first n columns. */
+	TupleDesc first(Relation rel, int n);
+
+private:
+	Oid table_;
+	uint64 found_at_; /* count_catalog_reads() */
+	TupleDesc first_[kJobColumns + 1];
+};
 
 /*
  * Forms tuples of rel. If the last columns are NULL, the tuple ends before these columns, like a
@@ -12,16 +25,17 @@ namespace pgq {
 class TupleFormer
 {
 public:
-	explicit TupleFormer(Relation rel) : rel_(rel) {}
+	explicit TupleFormer(Relation rel, KeptDescriptors *kept = nullptr) : rel_(rel), kept_(kept) {}
 
 	/*
-	 * Form a tuple of the first n columns. At least one of the values must not be NULL. The columns
+	 * Form a tuple of the first n columns, with `kept` at most kJobColumns. At least one of the values must not be NULL. The columns
 	 * of the table after the first n must be dropped columns.
 	 */
 	HeapTuple form(const Datum *values, const bool *nulls, int n);
 
 private:
 	Relation rel_;
+	KeptDescriptors *kept_;
 	TupleDesc desc_ = nullptr;
 };
 

@@ -312,7 +312,7 @@ replace_job(SegmentSet &segments, const Place &place, int64 job_id, bool judged,
 			return result;
 		HeapTuple next = form(row, RelationGetDescr(rel));
 		OwedEntries owed;
-		result = update_row(rel, tid, next, &owed);
+		result = update_row(rel, tid, next, true, &owed);
 		if (result != TM_Ok)
 			return result;
 		if (owed == OwedEntries::kAll)

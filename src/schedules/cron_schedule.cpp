@@ -154,9 +154,7 @@ require_maker(const char *name, Oid maker, const char *queue)
 		ERROR,
 		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 		 errmsg("permission denied for schedule \"%s\"", name),
-		 errdetail(
-			 "Queue \"%s\" does not exist, so there are no rights on it that could permit this.",
-			 queue),
+		 errdetail("Queue \"%s\" does not exist, so no right on the queue can permit this.", queue),
 		 errhint("The role that made the schedule, or the owner of the extension, may change or "
 				 "drop it.")));
 }

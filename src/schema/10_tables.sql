@@ -123,7 +123,7 @@ COMMENT ON TABLE pgq_ext.job IS
 COMMENT ON COLUMN pgq_ext.job.attempts IS 'Number of attempts of the job that have failed so far.';
 COMMENT ON COLUMN pgq_ext.job.max_attempts IS 'Number of failed attempts after which the job becomes a dead letter; NULL: max_attempts of the queue.';
 COMMENT ON COLUMN pgq_ext.job.progress IS 'The last progress that a worker of the job has noted with pgq_progress.';
-COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: of none. Set when the job is enqueued, and never changed.';
+COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: the job is in no batch. Set when the job is enqueued, and never changed.';
 COMMENT ON COLUMN pgq_ext.job.blocked IS 'The job waits until its parents have ended, and then for this number of microseconds; NULL: the job is not blocked.';
 COMMENT ON COLUMN pgq_ext.job.parents IS 'Number of parents of the job; NULL: none. Set when the job is enqueued, and never changed.';
 COMMENT ON COLUMN pgq_ext.job.fence IS 'Token of the last lease whose end was written to this row, or a greater number if SQL has changed the row. Leases of the job that are not greater than the fence are stale.';

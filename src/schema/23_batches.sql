@@ -32,7 +32,7 @@ BEGIN
         END LOOP;
         added := true;
     END LOOP;
-    COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: of none. Set when the job is enqueued, and never changed.';
+    COMMENT ON COLUMN pgq_ext.job.batch_id IS 'The batch of which the job is a member; NULL: the job is in no batch. Set when the job is enqueued, and never changed.';
     COMMENT ON COLUMN pgq_ext.job.blocked IS 'The job waits until its parents have ended, and then for this number of microseconds; NULL: the job is not blocked.';
     COMMENT ON COLUMN pgq_ext.job.parents IS 'Number of parents of the job; NULL: none. Set when the job is enqueued, and never changed.';
     RETURN added;
@@ -107,7 +107,7 @@ CREATE INDEX batch_note_by_batch ON pgq_ext.batch_note (batch_id, what);
 ALTER TABLE pgq_ext.batch_note REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.batch_note FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.batch_note IS
-'What has happened to members of batches: n members were added (what is 1), or have ended in another way than by an acknowledgement. Rows are never updated; see src/rows/batch_row.h.';
+'Notes about members of batches: n members were added (what is 1), have become dead letters (2), or have ended in another way than by an acknowledgement (3 and more). A session adds to the number of the note of additions that it has written last; see src/rows/batch_note.h.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.batch_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_batch', '');

@@ -12,7 +12,7 @@ CREATE INDEX job_dependency_by_child ON pgq_ext.job_dependency (child_id);
 ALTER TABLE pgq_ext.job_dependency REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.job_dependency FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_dependency IS
-'Which job waits for the end of which other job (key after of pgq_enqueue_many), and what happens if the parent ends otherwise than by an acknowledgement. Rows are inserted and deleted, and never changed; see src/rows/dependency_row.h.';
+'Dependencies: a child waits for the end of its parent (after of pgq_enqueue). on_failure: what happens to the child if the parent ends in another way than by an acknowledgement. Rows are never updated; see src/rows/dependency_row.h.';
 
 CREATE TABLE pgq_ext.job_outcome (
     job_id   bigint NOT NULL,
@@ -26,7 +26,7 @@ CREATE INDEX job_outcome_by_id ON pgq_ext.job_outcome (job_id);
 ALTER TABLE pgq_ext.job_outcome REPLICA IDENTITY FULL;
 REVOKE ALL ON TABLE pgq_ext.job_outcome FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.job_outcome IS
-'How a job has ended that has children, kept until its last child is gone; see src/rows/dependency_row.h. A job may have several rows that say the same.';
+'Outcomes: how jobs with children have ended. A row is kept until the last child of the job is gone. A job may have several rows with the same outcome. See src/rows/dependency_row.h.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_dependency', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.job_outcome', '');

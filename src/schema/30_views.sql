@@ -34,6 +34,11 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_oldest_ready';
 REVOKE ALL ON FUNCTION pgq_ext.oldest_ready FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: the time since when the oldest ready job of that queue has been due, among committed jobs that no worker has. NULL: no job is ready, or the first rows of more than 64 priorities would have to be read.';
 
+CREATE FUNCTION pgq_ext.blocked_jobs(queue_id integer) RETURNS bigint
+LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_blocked_jobs';
+REVOKE ALL ON FUNCTION pgq_ext.blocked_jobs FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.blocked_jobs IS 'Internal: the number of blocked jobs of that queue. NULL: the jobs are not counted yet.';
+
 CREATE FUNCTION pgq_ext.recount(queue text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_recount';
 REVOKE ALL ON FUNCTION pgq_ext.recount FROM PUBLIC;
@@ -135,7 +140,14 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
        -- The run_at of blocked jobs. (A database that was updated from version 0.1 may lack the column blocked.)
        j.run_at = '9999-12-01 00:00:00+00' AS is_blocked,
        CASE WHEN j.run_at = '9999-12-01 00:00:00+00' THEN (
-           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN 'the scheduler: its parents have ended'
+           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN (
+                           SELECT CASE WHEN pg_catalog.count(*) = 0 THEN 'the scheduler: no parents of it are known'
+                                       WHEN pg_catalog.count(o.job_id) < pg_catalog.count(*)
+                                       THEN pg_catalog.concat('the scheduler: it is not known how job ', pg_catalog.min(d.parent_id) FILTER (WHERE o.job_id IS NULL), ' has ended')
+                                       ELSE 'the scheduler: its parents have ended' END
+                           FROM pgq_ext.job_dependency d
+                           LEFT JOIN pgq_ext.job_outcome o ON o.job_id = d.parent_id
+                           WHERE d.child_id = j.job_id)
                        ELSE pg_catalog.concat('the end of job ', pg_catalog.min(w.parent_id), ' (', (pg_catalog.array_agg(w.state ORDER BY w.parent_id))[1], ')',
                                               CASE WHEN pg_catalog.count(*) > 1 THEN pg_catalog.concat(' and of ', pg_catalog.count(*) - 1, ' others') END) END
            FROM (SELECT d.parent_id,
@@ -144,8 +156,9 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
                              WHEN p.run_at = '9999-12-01 00:00:00+00' THEN 'blocked'
                              ELSE 'waiting' END AS state
                  FROM pgq_ext.job_dependency d
-                 LEFT JOIN pgq_ext.job p ON p.job_id = d.parent_id
-                 LEFT JOIN pgq_ext.dead_job x ON x.job_id = d.parent_id AND p.job_id IS NULL
+                 -- LATERAL with LIMIT keeps the planner from reading all jobs for each blocked one.
+                 LEFT JOIN LATERAL (SELECT l.job_id, l.run_at FROM pgq_ext.job l WHERE l.job_id = d.parent_id LIMIT 1) p ON true
+                 LEFT JOIN LATERAL (SELECT l.job_id FROM pgq_ext.dead_job l WHERE l.job_id = d.parent_id AND p.job_id IS NULL LIMIT 1) x ON true
                  WHERE d.child_id = j.job_id AND (p.job_id IS NOT NULL OR x.job_id IS NOT NULL)) w) END AS awaits,
        q.paused AS is_paused,
        q.fifo AND EXISTS (SELECT FROM pgq_ext.job f WHERE f.queue_id = j.queue_id AND f.group_id = j.group_id AND f.job_id < j.job_id) AS is_behind_in_group,
@@ -262,12 +275,13 @@ SELECT q.queue,
        COALESCE(e.waiting_claims, 0) AS waiting_claims,
        e.last_claim_at,
        q.paused,
-       e.depth
+       e.depth,
+       pgq_ext.blocked_jobs(q.queue_id) AS blocked
 FROM pgq_ext.queue q
 LEFT JOIN pgq_ext.queue_entries() e USING (queue_id)
 WHERE pgq_ext.may_see(q.queue_id);
 COMMENT ON VIEW pgq_ext.queue_status IS
-'One row for each queue: how many jobs are ready, scheduled, leased, dead, how long the oldest ready job has been due (NULL if the first rows of more than 64 priorities would have to be read), how many claims wait. The counts come from memory and include committed jobs only. They are NULL after a start, and after a TRUNCATE by a user, until the scheduler has counted the rows. depth: the number that max_depth limits, with jobs that open transactions are enqueuing; NULL if max_depth is 0.';
+'One row for each queue: how many jobs are ready, scheduled, leased, dead, blocked (they wait for the end of other jobs), how long the oldest ready job has been due (NULL if the first rows of more than 64 priorities would have to be read), how many claims wait. The counts come from memory and include committed jobs only. They are NULL after a start, and after a TRUNCATE by a user, until the scheduler has counted the rows. depth: the number that max_depth limits, with jobs that open transactions are enqueuing; NULL if max_depth is 0.';
 
 CREATE VIEW pgq_ext.queue_stats WITH (security_barrier) AS
 SELECT q.queue, s.loaded_at AS stats_since, s.enqueued, s.deduplicated, s.claims, s.empty_claims, s.handed_out, s.acked, s.failed,

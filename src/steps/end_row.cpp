@@ -117,8 +117,9 @@ leave_batch(SegmentSet &segments, int64 batch_id, int64 job_id, RowEnd why)
 }
 
 /*
- * Do what the end of the row means for the children of the job. Most databases have none. Release the
- * pin as for a note.
+ * Do what the end of the row means for the children of the job. In most databases no job has
+ * children. Release the pin that `segments` keeps first, since writing an outcome may wait for a
+ * lock.
  */
 static void
 leave_children(SegmentSet &segments, int64 job_id, int32 queue_id, RowEnd why, const Datum *result)

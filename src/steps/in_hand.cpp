@@ -169,6 +169,12 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Intent intent, Lea
 	(void) change_found_lease(found, job_id, [&](QueueHold &hold, Lease *lease) {
 		if (!is_handed_out(lease, token))
 			return;
+		/* The worker is told of the cancel: if that is undone, the lease is lost. */
+		if (intent == Intent::kEndUncancelled && lease->revoked > 0)
+		{
+			lease->told = true;
+			return;
+		}
 		if (is_in_other_hands(lease, other))
 		{
 			access = Access::kOthers;
@@ -180,10 +186,10 @@ reach_for(const FoundLease &found, int64 job_id, int64 token, Intent intent, Lea
 		note_ending(hold.ref(), lease, ending);
 		if (wants_run(hold->options, how))
 			note_run(lease, &ending->run);
-		if (intent == Intent::kEnd)
-			end_at_commit(ending->ref, lease, how);
-		else
+		if (intent == Intent::kAssert)
 			use_to_the_end(ending->ref, lease);
+		else
+			end_at_commit(ending->ref, lease, how);
 		access = Access::kInHand;
 	});
 	return access;
@@ -239,8 +245,9 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		result = Revoked::kInHand;
 	});
 	/*
-	 * The call of a handler uses the lease. Interrupt it, or the cancel would wait for its end. If
-	 * the call has more jobs, its worker runs them again, and looks at the lease anew.
+	 * The call of a handler uses the lease. Interrupt the call, since otherwise the cancel would
+	 * wait for its end. If the call has more jobs, its worker runs the other jobs again, and looks
+	 * at this lease again.
 	 */
 	if (cancel_handler_call(call) && !with_others)
 		(void) change_lease(tables().database, job_id, [&](QueueHold &, Lease *lease) {

@@ -54,13 +54,14 @@ enum class Intent : uint8
 {
 	kAssert, /* keep the lease */
 	kEnd,
+	kEndUncancelled, /* end it, unless an open transaction cancels the job: leave it to the cancel */
 };
 
 /*
  * Pin the lease until this transaction ends, if the token is current. If another transaction uses
  * the lease, first wait until the lease is stale or unused; the deadlock detector sees that wait.
- * Returns false if the lease is stale, or if the caller has no right to ack or fail jobs of the
- * queue.
+ * Returns false if the lease is stale or left to a cancel, or if the caller has no right to ack or
+ * fail jobs of the queue.
  */
 bool take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease *ending);
 

@@ -1,16 +1,16 @@
 /*
- * The end of a member of a batch. Every end but an ack leaves a note, and every end is told to the
- * scheduler at commit (README of batches/).
+ * The end of a member of a batch. Each end except an ack leaves a note, and the commit tells the
+ * scheduler of each end (README of batches/).
  */
 #pragma once
 
-#include "rows/batch_row.h"
+#include "rows/batch_note.h"
 
 namespace pgq {
 
 /*
- * Note that this transaction has acknowledged the member. The row is deleted. batch_id: 0 if the job is
- * no member; then nothing happens.
+ * Note that this transaction has acknowledged the member, and has deleted its row. Does nothing if
+ * batch_id is 0: the job is no member.
  */
 void note_member_acked(int64 batch_id, int64 job_id);
 

@@ -40,9 +40,9 @@ reach_row(TakenLease *taken)
 }
 
 /*
- * Decide about a CLAIMING lease. If Lease::user names a transaction, that transaction has taken the
- * lease to change or end the job. Otherwise a claim of the job is in progress. ours: this
- * transaction has locked or written the row.
+ * Decide what to do about a CLAIMING lease. If Lease::user names a transaction, that transaction
+ * has taken the lease to change or end the job. Otherwise a claim of the job is in progress. ours:
+ * this transaction has locked or written the row.
  */
 static TakeInHand
 reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
@@ -57,8 +57,8 @@ reach_claiming(const Lease *lease, bool ours, TakenLease *taken, VirtualTransact
 }
 
 /*
- * Decide about a CLAIMED lease. A doomed lease can have a user: a transaction that counts the lost
- * attempt, or the worker, which reports for an attempt that is already lost.
+ * Decide what to do about a CLAIMED lease. Even a doomed lease can have a user: a transaction that
+ * counts the lost attempt, or the transaction of the worker, which reports a failure too late.
  */
 static TakeInHand
 reach_claimed(const Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)
@@ -79,8 +79,8 @@ take_lost(QueueHold &hold, Lease *lease, TakenLease *taken)
 }
 
 /*
- * Decide about a HELD lease. If there are other holders, wait for one of them. If this transaction
- * is the only holder, it may use the lease.
+ * Decide what to do about a HELD lease. If there are other holders, wait for one of them. If this
+ * transaction is the only holder, it may use the lease.
  */
 static TakeInHand
 reach_held(QueueHold &hold, Lease *lease, bool ours, TakenLease *taken, VirtualTransactionId *other)

@@ -394,8 +394,8 @@ extend_lock(const char *name, int64 token, int64 ttl)
 		return 0;
 	}
 	/*
-	 * Return the end according to memory. The end in the row is later if the wall clock was ahead
-	 * when the row was written.
+	 * Return the time at which the lock ends according to memory. The time in the row is later if
+	 * the wall clock was ahead when the row was written.
 	 */
 	return wall_now() + (deadline - monotonic_now());
 }

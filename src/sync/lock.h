@@ -87,7 +87,7 @@ bool assert_lock(const char *name, int64 token);
 /* A lock that was not given back before its time was over. */
 struct OverdueLock
 {
-	int number; /* number of its entry in memory */
+	int number; /* number of the lock's entry in memory */
 	LockKey key;
 	int32 slot;
 	int64 token;

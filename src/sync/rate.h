@@ -16,7 +16,7 @@ bool create_rate(const char *name, int32 permits, Datum period, int32 burst);
 bool drop_rate(const char *name);
 
 /*
- * Take permits, waiting for at most `wait` microseconds. Returns false if so many permits are not
+ * Take permits, waiting for at most `wait` microseconds. Returns false if the permits are not
  * available in that time. Raises 42704 (unknown rate), 22023 (more permits than the burst), 53400
  * (too many rates).
  */

@@ -271,7 +271,7 @@ settle_queue(const QueueEffect &effect, bool commit)
 	});
 }
 
-/* Give up what a failed call has left behind, such as a refill, places in lines, and waits. */
+/* Clean up after a failed call: abandon its refill, and leave its places in lines and its waits. */
 static void
 abandon_call()
 {

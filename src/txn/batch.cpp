@@ -1,10 +1,10 @@
 /*
- * Effects on what memory knows about batches (engine/batch_watch.h). At commit, memory is told of the
- * batches whose members have ended. At a rollback, memory is told of the batches to which the undone
- * part has added members.
+ * Effects on the memory about batches (engine/batch_watch.h). At commit, memory notes the batches
+ * whose members have ended. At a rollback, memory notes the batches to which the undone part has
+ * added members.
  *
- * If memory is told of a batch without need, this costs a look. But no batch may be left out. A
- * transaction remembers kToldMax batches. If there are more, memory is told of all batches.
+ * A batch that is noted without need costs a look. But no batch may be left out. A transaction
+ * remembers kToldMax batches. If there are more, all batches are noted.
  */
 #include "txn/effects.h"
 #include "txn/pending.h"
@@ -38,7 +38,7 @@ effect_of_batch(int64 batch_id)
 	return batches.end() - 1;
 }
 
-/* Add the news of `more` to what the effect tells at commit. */
+/* Let the effect also tell at commit what `more` says. */
 static void
 tell_more(BatchEffect *effect, const BatchTold &more)
 {
@@ -146,8 +146,9 @@ promote_batches(SubTransactionId mine, SubTransactionId parent)
 	while (older > batches.begin() && older[-1].tag.sub == parent)
 		older--;
 	/*
-	 * The effects that the parent had before can be undone only together with the parent, and the
-	 * child's effects only together. So many savepoints do not make many effects.
+	 * Merge the effects that the parent subtransaction had before: they can be undone only
+	 * together. Merge the effects of the child, for the same reason. So even after many savepoints
+	 * there are few effects.
 	 */
 	BatchEffect *older_end = merge_batches(older, first);
 	BatchEffect *child_end = merge_batches(first, batches.end());

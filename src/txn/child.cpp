@@ -1,11 +1,11 @@
-/* Effects on what memory knows about children (engine/child_watch.h). */
+/* Effects on the memory about children (engine/child_watch.h). */
 #include "engine/child_watch.h"
 #include "txn/effects.h"
 #include "txn/pending.h"
 
 namespace pgq {
 
-static constexpr int kJobsTold = 64; /* in one transaction */
+static constexpr int kJobsTold = 512; /* in one transaction */
 
 static void
 add_told_effect(int64 job_id, bool is_parent)
@@ -15,7 +15,10 @@ add_told_effect(int64 job_id, bool is_parent)
 		return;
 	if (effects.told.size == kJobsTold)
 	{
-		effects.all_children = true;
+		if (is_parent)
+			effects.all_children = true;
+		else if (effects.children_from == 0 || job_id < effects.children_from)
+			effects.children_from = job_id;
 		return;
 	}
 	effects.told.reserve(1);
@@ -45,6 +48,8 @@ settle_told(const Effects &ending)
 {
 	if (ending.all_children)
 		return tell_all_children(MyDatabaseId);
+	if (ending.children_from != 0)
+		tell_children_from(MyDatabaseId, ending.children_from);
 	for (const ToldEffect &effect : ending.told)
 		effect.is_parent ? tell_parent(MyDatabaseId, effect.job_id)
 						 : tell_child(MyDatabaseId, effect.job_id);

@@ -194,8 +194,8 @@ ending_effect(const Lease *lease)
 }
 
 /*
- * Leave out cancelled jobs: such a job keeps its slot, since its worker goes on until the worker is
- * told of the cancel.
+ * Leave out cancelled jobs: such a job keeps its slot, since its worker goes on until it learns of
+ * the cancel.
  */
 int
 own_ends(const QueueRef &ref, int most, Lender *lenders)
@@ -260,10 +260,10 @@ hints_of(const QueueRef &ref)
 }
 
 /*
- * Keep the smallest hints of the subtransaction, as many as fit into a window. Of the other hints
- * keep only the smallest keys, to which the cursors are pulled back at commit. The hints of `sub`
- * before `end` are contiguous, since only the innermost open subtransaction registers effects.
- * Returns the new end of these hints.
+ * Keep as many hints of the subtransaction as fit into a window: those with the smallest keys. Drop
+ * its other hints, but note their smallest key and smallest timer key, so that the commit pulls the
+ * cursors back to these. The hints of `sub` before `end` are contiguous, since only the innermost
+ * open subtransaction registers effects. Returns the new end of these hints.
  */
 static HintEffect *
 shed_run(QueueHints *jobs, HintEffect *end, SubTransactionId sub)

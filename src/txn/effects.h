@@ -346,25 +346,28 @@ void note_member_in_hand(int64 batch_id);
 bool has_member_in_hand(int64 batch_id);
 
 /*
- * When this transaction commits, tell the scheduler of the batch. job_id: the member that has ended,
- * for BatchNews::kEnd. A PREPARE TRANSACTION keeps only that there was news of some batch.
+ * Let the commit of this transaction tell the scheduler of the batch. job_id: for BatchNews::kEnd,
+ * the member that has ended. A prepared transaction only keeps that it has to tell of some batch.
  */
 void tell_batch_at_commit(int64 batch_id, BatchNews news, int64 job_id);
-/* When this transaction, or the current subtransaction, is rolled back, tell of the batch. */
+/*
+ * Let a rollback of this transaction, or of the current subtransaction, tell the scheduler of the
+ * batch.
+ */
 void tell_batch_at_abort(int64 batch_id);
-/* When this transaction commits, tell of all batches of the database. */
+/* Let the commit of this transaction tell the scheduler of all batches of the database. */
 void tell_all_batches_at_commit();
 
 /* ---- dependencies ---- */
 
 /*
- * When this transaction commits, tell the scheduler of a blocked child that it has enqueued, or of a
- * parent with children whose state it has changed. A PREPARE TRANSACTION keeps only that there was
- * news of some child.
+ * Let the commit of this transaction tell the scheduler of a blocked child that this transaction
+ * has enqueued, or of a parent with children whose state this transaction has changed. A prepared
+ * transaction only keeps that it has to tell of some child.
  */
 void tell_child_at_commit(int64 child_id);
 void tell_parent_at_commit(int64 parent_id);
-/* When this transaction commits, tell of all blocked children of the database. */
+/* Let the commit of this transaction tell the scheduler of all blocked children of the database. */
 void tell_all_children_at_commit();
 
 } // namespace pgq

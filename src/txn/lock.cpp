@@ -46,8 +46,8 @@ unlock_at_commit(int number, int64 token, bool swept)
 		NamedLock &lock = hold[number];
 		bool ours = !lock.is_open() || lock.changer == my_procno();
 		/*
-		 * If the scheduler ends the lock because its time was over, check the time again: the holder
-		 * may have extended the lock meanwhile.
+		 * If the scheduler ends the lock because its time was over, check the time again: the
+		 * holder may have extended the lock in between.
 		 */
 		current = lock.now.token == token && lock.now.state == GrantState::kHeld && ours &&
 				  (!swept || lock.is_over(hold.monotonic()));

@@ -153,8 +153,9 @@ struct RateEffect
 };
 
 /*
- * What the transaction has done to a batch. ends: `told` is to be told at commit; without it only
- * told.batch_id is set. adds: members were added, so if that is undone, memory is told of the batch.
+ * What the transaction has done to a batch. ends: the commit tells the scheduler `told`; if false,
+ * only told.batch_id is set. adds: the transaction has added members, so a rollback tells the
+ * scheduler of the batch.
  */
 struct BatchEffect
 {
@@ -165,9 +166,9 @@ struct BatchEffect
 };
 
 /*
- * A job of which the scheduler is told at commit: a child that was enqueued, or a parent that has
- * ended. Told of needlessly, the scheduler finds nothing to do. So an effect of a subtransaction that
- * is rolled back may stay.
+ * A job of which the commit tells the scheduler: a child that was enqueued, or a parent that has
+ * ended. If the scheduler is told without need, it finds nothing to do. So the effect of a
+ * subtransaction may stay when the subtransaction is rolled back.
  */
 struct ToldEffect
 {
@@ -235,17 +236,19 @@ struct Effects
 	List<LockEffect> locks;
 	List<RateEffect> rates;
 	List<BatchEffect> batches;
-	List<ToldEffect> told; /* at most kJobsTold; more set all_children */
+	List<ToldEffect> told; /* at most kJobsTold; more of them set one of the next two */
 	bool all_children;
-	List<MemberInHand> members_in_hand; /* nothing has to be done for these at the end */
+	int64 children_from;				/* not 0: all children with this id or a greater one */
+	List<MemberInHand> members_in_hand; /* notes that need no action when the transaction ends */
 	bool announce;
 	bool announce_queue;
 	bool unfiled;
 	bool deleted;
 	bool uncounted;
 	bool definitions;
-	bool all_batches;		 /* at commit, all batches are told of */
-	bool all_undone_batches; /* whatever is rolled back, all batches are told of */
+	bool all_batches; /* the commit tells the scheduler of all batches */
+	/* a rollback of any subtransaction tells the scheduler of all batches */
+	bool all_undone_batches;
 
 	bool empty() const
 	{
@@ -391,7 +394,7 @@ void forget_rates(const RateEffect *first, const RateEffect *last);
 
 void settle_batches(const Effects &ending, bool commit);
 void promote_batches(SubTransactionId mine, SubTransactionId parent);
-/* Tell of the batches to which the subtransaction has added members. */
+/* Tell the scheduler of the batches to which the subtransaction has added members. */
 void undo_batches(SubTransactionId mine);
 
 /* ---- prepared.cpp: PREPARE TRANSACTION ---- */

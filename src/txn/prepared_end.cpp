@@ -18,10 +18,7 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 {
 	if (commit && was.ended)
 	{
-		/*
-		 * The counters count the end of a lost attempt as lost. How the job has ended is stored in
-		 * `told`.
-		 */
+		/* The counters count a lost attempt as lost. `told` says how the job has ended. */
 		if (was.how == LeaseEnd::kLost)
 			hold.tell(lease->key.job_id, was.told);
 		count_end(lease, was.how, was.dead, monotonic, hold);

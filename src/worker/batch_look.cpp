@@ -178,7 +178,7 @@ look_at_batch(int64 batch_id, int64 *cancelled_to)
 		return {.end = LookEnd::kNothing};
 	if (batch.restored && !accept_restored(batch))
 		return {.end = LookEnd::kNothing, .has_fired = batch.due_at == DT_NOEND};
-	/* Without a lock: if a member lives, no callback is due except that of a failure. */
+	/* This first look takes no lock. If a member lives, no callback is due except on_failure. */
 	int64 member = batch.marks.closed ? find_member(batch_id) : 0;
 	bool fails = died && !batch.marks.done[kFailure];
 	if (batch.marks.cancelled && member != 0)

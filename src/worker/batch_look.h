@@ -1,6 +1,6 @@
 /*
- * One look of the scheduler at a batch: find out what has become of its members, and enqueue the callbacks
- * that are due. See the README of batches/, "How a batch finishes".
+ * One look of the scheduler at a batch: find out which members have ended and how, and enqueue the
+ * callbacks that are due. See the README of batches/, "How a batch finishes".
  */
 #pragma once
 

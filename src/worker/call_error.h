@@ -9,10 +9,10 @@ namespace pgq {
 struct CallError
 {
 	int sqlstate;
-	bool stale; /* a lease was not current any more: nobody's fault */
+	bool stale; /* a lease was not current any more, so neither job nor server is the cause */
 	Interrupted interrupted;
 	const char *message;
-	const char *text; /* for last_error of the job: message, SQLSTATE and context */
+	const char *text; /* text for last_error of the job: message, SQLSTATE and context */
 };
 
 /*
@@ -21,7 +21,10 @@ struct CallError
  */
 CallError take_error(MemoryContext memory, int64 timeout);
 
-/* Return whether the error says that the server lacks something, whatever the handler does. */
+/*
+ * Return whether the error says that the server lacks something. Such an error is not the fault of
+ * the handler.
+ */
 bool is_servers_fault(int sqlstate);
 
 /* Return whether another transaction is the reason, so that the call should be repeated at once. */

@@ -12,7 +12,7 @@ namespace pgq {
 /* Number of cancels, a second apart, after which the process ends. */
 static constexpr int kPatience = 10;
 
-/* The two clocks, of the timer and of the deadline, differ a little. */
+/* The clocks of the timer and of the deadline may differ by this time, in microseconds. */
 static constexpr int64 kSlack = 5000;
 
 static constinit TimeoutId timer = MAX_TIMEOUTS;
@@ -41,7 +41,7 @@ cancel_query(Interrupted why)
 	SetLatch(MyLatch);
 }
 
-/* Each second of a call. */
+/* Called once a second during a call. */
 static void
 on_tick()
 {
@@ -56,11 +56,13 @@ on_tick()
 }
 
 /*
- * SIGTERM. If the server stops, cancel the call, so that its job can be given back uncounted.
- * Otherwise an administrator ends the process, and the attempt counts: the job may be the reason.
+ * Handler of SIGTERM. If the server stops, cancel the call, so that its job can be given back
+ * uncounted. Otherwise an administrator ends the process, and the attempt counts: the job may be
+ * the reason.
  *
  * A transaction that is not watched, for example a commit that waits for a standby, ends as in any
- * session. The postmaster sends no second signal, so the stop would wait for it for ever.
+ * session. The postmaster sends SIGTERM only once, so without this the stop of the server would
+ * wait for that transaction without end.
  */
 static void
 on_terminate(SIGNAL_ARGS)
@@ -107,8 +109,9 @@ stop_watching()
 }
 
 /*
- * The call is about to commit: its deferred triggers have run. What comes now, a cancel must not
- * undo. But if the call was interrupted before, and has caught the error, it must not commit.
+ * The call is about to commit, and its deferred triggers have run. From now on a cancel must not
+ * undo the call. But if the call was interrupted before, and has caught the error, the call must
+ * not commit.
  */
 static void
 at_commit(XactEvent event, void *)
@@ -118,8 +121,9 @@ at_commit(XactEvent event, void *)
 	bool caught = reason != static_cast<int>(Interrupted::kNo) && !QueryCancelPending;
 	stop_watching();
 	if (caught)
-		ereport(ERROR, (errcode(ERRCODE_QUERY_CANCELED),
-						errmsg("the call was interrupted, and has not ended with the error")));
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("the call of the handler was interrupted, but has caught the error")));
 }
 
 void
@@ -137,7 +141,7 @@ void
 begin_watching(int64 timeout)
 {
 	static constexpr int kEveryMs = 1000;
-	/* The first tick comes so that a later one comes at the deadline. */
+	/* Choose the first tick so that a later tick comes at the deadline. */
 	int64 first = timeout % USECS_PER_SEC;
 	first = first == 0 ? USECS_PER_SEC : first;
 	deadline = monotonic_now() + timeout;

@@ -54,7 +54,10 @@ HandlerList::refresh(const Database *database)
 {
 	if (!is_outdated(database))
 		return true;
-	/* What changes from here on makes the list outdated again. An error leaves it unknown. */
+	/*
+	 * Each change after this line makes the list outdated again. After an error the list stays
+	 * unknown.
+	 */
 	known_ = false;
 	changes_ = value_of(database->definition_changes);
 	note_check_of_all();

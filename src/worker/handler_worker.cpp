@@ -42,8 +42,8 @@ struct HandlerWorker
 	 * claims had got none of them (for example locked rows); each such wait is longer than the last
 	 */
 	int fruitless;
-	int64 calls; /* number of claims that found a job */
-	Size memory; /* of TopMemoryContext after the start */
+	int64 calls; /* number of claims that have found a job */
+	Size memory; /* size of TopMemoryContext after the start */
 };
 
 } // namespace
@@ -182,8 +182,8 @@ next_batch(const ServedHandler &handler)
 }
 
 /*
- * Run the jobs in hand, unless the handler has changed or was suspended meanwhile: then give them
- * back, and look again.
+ * Run the jobs in hand, unless the handler has changed or was suspended since the claim: then give
+ * the jobs back, and look again.
  */
 static void
 run_claimed(int32 queue_id)
@@ -267,9 +267,10 @@ nap_time(const Alarm &alarm, int64 until)
 static constexpr int kMostLines = 1024;
 
 /*
- * Join the lines of the queues at which this process could have a place. In other lines it would
- * take wake-ups of which it can make no use; those lines are handed over. A process can be in
- * max_claim_queues lines; for jobs of other queues the scheduler wakes it.
+ * Join the lines of the queues at which this process could have a place. In other lines this
+ * process would take wake-ups that it cannot use, so it hands those lines over to other processes.
+ * A process can be in at most max_claim_queues lines. For jobs of other queues the scheduler wakes
+ * this process.
  */
 static void
 join_useful_lines()
@@ -303,14 +304,19 @@ wait_for_work(int64 until)
 	be_idle(true);
 	join_useful_lines();
 	bool woken = rejoin_lines(&alarm);
-	/* The last look: a commit that came before this process was in the line has not woken it. */
+	/*
+	 * Look at the queues once more: a commit before this process was in the line has not woken it.
+	 */
 	for (int i = 0; i < worker.list.size() && !woken && !claimable; i++)
 		(void) change_queue(worker.list[i].ref, [&](QueueHold &hold) {
 			claimable = hold.is_claimable() && hold->handler.has_room(monotonic_now());
 		});
 	if (woken)
 		worker.fruitless = 0;
-	/* If a claim has found none of the jobs, for example since their rows are locked, look again. */
+	/*
+	 * If the last claim found none of the jobs, for example because their rows are locked, sleep
+	 * for a growing time and look again.
+	 */
 	if (claimable)
 		nap((int64{1} << Min(worker.fruitless++, 10)) - 1);
 	else
@@ -384,7 +390,10 @@ pgq_handler_main(Datum arg)
 	worker.jobs.memory =
 		AllocSetContextCreate(TopMemoryContext, "pgq_ext handled jobs", ALLOCSET_DEFAULT_SIZES);
 	worker.list.init(TopMemoryContext);
-	/* An error between these steps would leave the slot and the place taken for ever. */
+	/*
+	 * No code that can raise an error may stand between these steps: the slot and the place would
+	 * stay taken without end.
+	 */
 	if (!begin_handler_worker(worker.order))
 		proc_exit(0);
 	worker.place = worker.order.first;
@@ -394,6 +403,7 @@ pgq_handler_main(Datum arg)
 	call_timer_init();
 	if (!connect_as_role(DatumGetObjectId(arg), worker.order.tablespace, worker.order.role))
 		proc_exit(0);
+	note_own_roles();
 	worker.database = find_own_database();
 	if (worker.database == nullptr)
 		proc_exit(0);

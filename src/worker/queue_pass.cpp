@@ -52,7 +52,10 @@ look_at_handler(QueueHold &hold, int64 monotonic, QueuePass *pass)
 		handler.wants_slot = false;
 	if (!pass->wants_worker)
 		pass->next_event = Min(pass->next_event, at);
-	/* No claim watches the timer or the rate limit of a queue for which none waits. */
+	/*
+	 * If no claim waits for jobs of the queue, no process watches its timer and its rate limit. So
+	 * the scheduler watches them.
+	 */
 	if (hold->waiting == 0 && handler.has_free_place())
 	{
 		TimestampTz timer = hold.schedule().next_timer();

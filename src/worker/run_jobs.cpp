@@ -70,7 +70,7 @@ report_call(const Calls &calls, int n)
 static bool
 try_call(const Calls &calls, HandledJob *first, int *left, CallError *error)
 {
-	/* From begin_watching() on, a signal can interrupt the call; end_watching() ends that. */
+	/* A signal can interrupt the call from begin_watching() to end_watching(). */
 	volatile bool done = false;
 	int n = *left;
 	*error = {};
@@ -78,7 +78,10 @@ try_call(const Calls &calls, HandledJob *first, int *left, CallError *error)
 	uint64 number =
 		begin_handler_call({MyDatabaseId, first->ref.queue_id, n == 1 ? first->job_id : 0});
 	begin_watching(calls.timeout);
-	/* A cancel that came before begin_handler_call() has not found the call. */
+	/*
+	 * A cancel before begin_handler_call() does not know the number of the call, so check the
+	 * leases again.
+	 */
 	*left = begin_handled(first, n, number);
 	if (*left < n)
 	{
@@ -186,8 +189,8 @@ is_handler_sound(const Calls &calls)
 /* ---- after a failed call of one job ---- */
 
 /*
- * The server, not the job, seems to be the reason: give the job back, and let the handler rest.
- * Returns false if it is the job after all, so that its attempt counts.
+ * Give the job back and let the handler rest, because the server seems to be the cause of the
+ * error. Returns false if the job itself seems to be the cause; then its attempt counts.
  */
 static bool
 give_back_for_server(const Calls &calls, HandledJob *job, const CallError &error)
@@ -209,8 +212,8 @@ static void
 end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
 {
 	/*
-	 * A session cancels the job, or has cancelled it. T3 would wait for that session. If the cancel
-	 * is undone, the lease is lost (Lease::told), and the scheduler counts the attempt.
+	 * A session cancels the job, so do not run T3. If the cancel is undone, the scheduler counts the
+	 * attempt (Lease::told). T3 looks for a later cancel itself (Intent::kEndUncancelled).
 	 */
 	if (error.interrupted == Interrupted::kCancelled ||
 		leave_to_cancel(job->ref, job->lease, job->serial))
@@ -223,12 +226,12 @@ end_failed_call(const Calls &calls, HandledJob *job, const CallError &error)
 		end_attempt(calls, job, [&] { release_handled(job, 1, 0); });
 		proc_exit(0);
 	}
-	/* Without the right to claim, the ack says that the lease is not current, so ask this first. */
+	/* Check the handler first: an ack without the right to claim reports a stale lease. */
 	if (!is_servers_fault(error.sqlstate) && !is_handler_sound(calls))
 		return end_attempt(calls, job, [&] { release_handled(job, 1, 0); });
 	/*
-	 * The lease was not current: there is nothing to count. If the worker still has the lease, the
-	 * call itself has made the ack fail; then the attempt counts as lost.
+	 * The lease was not current, so no attempt is left to count. If the worker still has the lease,
+	 * the call itself has made the ack fail; then the attempt counts as lost.
 	 */
 	if (error.stale)
 	{
@@ -284,8 +287,8 @@ run_one(const Calls &calls, HandledJob *job)
 /* ---- after a failed call of several jobs ---- */
 
 /*
- * Give the jobs back whose calls have not begun. As many of the next hand-outs of the queue are
- * single, since one of these jobs may be the one that has failed.
+ * Give the jobs back whose calls have not begun. One of these jobs may be the cause of the failure,
+ * so the same number of the queue's next hand-outs have one job each.
  */
 static void
 give_back_rest(HandledJob *first, int n)
@@ -338,7 +341,7 @@ run_one_by_one(const Calls &calls)
 	{
 		HandledJob *job = &jobs->jobs[i];
 		int64 begin = monotonic_now();
-		/* The exit gives the rest back. */
+		/* At the exit of the process, the jobs that are left are given back. */
 		if (must_stop())
 			proc_exit(0);
 		if (begin >= calls.begin_before)
@@ -370,9 +373,9 @@ limit_time(Calls *calls)
 }
 
 /*
- * Decide about a call of several jobs that was undone. Returns whether the others are to be called
- * together again, since jobs of the call were cancelled or have ended in another way; this says
- * nothing against the other jobs.
+ * Decide what to do after a call of several jobs was undone. Returns true if jobs of the call were
+ * cancelled or have ended in another way: then the other jobs are not the cause, and are called
+ * together again.
  */
 static bool
 is_to_be_repeated(const Calls &calls, const CallError &error)
@@ -431,6 +434,8 @@ run_jobs(const HandlerRow &handler, const char *queue, HandledJobs *jobs)
 	}
 	if (must_stop())
 	{
+		/* No attempt is counted, also of jobs that are being cancelled. */
+		jobs->n = stop_handled(jobs->jobs, jobs->n);
 		end_attempt(calls, jobs->jobs, [&] { release_handled(jobs->jobs, jobs->n, 0); });
 		proc_exit(0);
 	}

@@ -189,7 +189,7 @@ pgq_scheduler_main(Datum arg)
 {
 	scheduler.order = order_of_process<StartOrder>();
 	on_shmem_exit(say_end, (Datum) 0);
-	/* First of all, since SIGABRT is not blocked while a process starts. */
+	/* Do this first: SIGABRT is not blocked while a process starts. */
 	at_crash_of_others(say_quit);
 	say(scheduler.order, ExitState::kRunning);
 	start_worker(wait_events.scheduler);

@@ -131,14 +131,14 @@ inline constexpr int kLooksAtOnce = 64;
 
 struct BatchesState
 {
-	/* A look at a certain time. */
+	/* A batch at which the duty looks again at a certain time. */
 	struct Later
 	{
 		int64 batch_id; /* 0: the entry is free */
 		int64 at;		/* monotonic */
 		int64 delay;	/* microseconds from the last look to this one */
-		int64
-			cancelled_to; /* members of this cancelled batch with smaller ids were met in this pass */
+		/* members of this cancelled batch with smaller ids were visited in this pass */
+		int64 cancelled_to;
 	};
 	struct Look
 	{
@@ -146,13 +146,13 @@ struct BatchesState
 		LookResult result;
 	};
 
-	bool begun;				  /* memory knows that this process is the scheduler */
+	bool begun;				  /* memory knows that this process watches the batches */
 	Look looks[kLooksAtOnce]; /* the looks of a step that has begun and not ended */
 	int n;
 	Later later[kLooksAtOnce];
 	/* A sweep looks at all pending batches, in the order of their ids. */
 	bool sweeping;
-	int64 swept_to;				/* the batch up to which the sweep has come */
+	int64 swept_to;				/* id of the last batch that the sweep has visited */
 	int64 sweep_at = INT64_MAX; /* monotonic: another sweep begins */
 	/* `due` is the first due_at in the table */
 	bool due_known;
@@ -170,29 +170,46 @@ struct ChildrenState
 		kOutcomes,
 		kFlag,
 	};
-	bool begun;	 /* this process has told itself of all children */
+	bool begun;	 /* begin_watching_children() was called */
 	bool failed; /* a step has begun and not ended */
-	/* What was told, and how far it is judged. */
+	/* The children and parents of which the scheduler was told, and the next ones to judge. */
 	ToldTaken taken;
 	int next_child;
 	int next_parent;
-	int64 parent_to; /* children of that parent up to this one were judged */
-	/* A sweep judges all blocked children, in the order of their ids. */
+	int64 parents_to; /* children of the next parents with ids up to this one were judged */
+	/* Children for which the last step had no room, since it has looked at many parents. */
+	int64 left[kChildrenAtOnce];
+	int left_n;
+	/*
+	 * A sweep judges the blocked children with ids greater than swept_to, in ascending order. A sweep
+	 * takes turns with the children that memory was told of, so that it delays none of them for long.
+	 */
 	bool sweeping;
+	bool swept_last; /* the last step was one of the sweep */
 	int64 swept_to;
-	/* Children that another session had in hand, to be judged again at that time (monotonic). */
+	int64 sweep_from = INT64_MAX; /* another sweep begins with this child; INT64_MAX: none */
+	/* Children to judge again at later_at (monotonic), because another session had them in hand. */
 	int64 later[kChildrenAtOnce];
 	int later_n;
-	bool later_all; /* there were more such children */
+	bool later_all; /* there were more such children than `later` has room for */
 	int64 later_at;
 	int64 later_delay;
-	bool later_again;			  /* the children of this step were put off before */
-	int64 unknown_at = INT64_MAX; /* monotonic: judge all again, since rows were missing */
-	int64 not_before;			  /* monotonic: earliest next step that judges */
-	int64 delay;				  /* since the last try */
-	Phase phase;				  /* of the collection of garbage */
-	int64 collected_to;			  /* position of the pass over the table */
-	int64 collect_at;			  /* monotonic */
+	bool later_again; /* the children of this step come from `later` */
+	/* monotonic: when to judge all children again, since rows of parents were missing */
+	int64 unknown_at = INT64_MAX;
+	/* Children with an unknown parent, and since when this process knows that (monotonic). */
+	static constexpr int kUnknownMax = 256;
+	struct
+	{
+		int64 child_id;
+		int64 since;
+	} unknown[kUnknownMax];
+	int unknown_n;
+	int64 not_before;	/* monotonic: earliest next step that judges children */
+	int64 delay;		/* pause before the next step, in microseconds, if a lock was not free */
+	Phase phase;		/* what the next step of garbage collection does */
+	int64 collected_to; /* position of garbage collection in the table of this phase */
+	int64 collect_at;	/* monotonic */
 };
 
 struct SchedulerState

@@ -20,13 +20,13 @@ struct WitnessCheck
 		int64 witness;
 	};
 
-	int position;	/* in the table of entries, for next_awaited() */
+	int position;	/* position of the present round, for next_awaited() */
 	bool under_way; /* a round has begun */
 	int64 round_at; /* monotonic: the next round begins */
 	Suspect suspects[kSuspects];
 	int n;
 	int64 noted_at;	 /* monotonic: when the last suspect was noted */
-	uint64 repaired; /* number of entries that were wrong, since the start of this scheduler */
+	uint64 repaired; /* number of wrong entries found since the start of this scheduler */
 };
 
 /* Check the next entries. The caller has locked the tables. */

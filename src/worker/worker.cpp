@@ -39,7 +39,7 @@ register_process(const char *type, const char *function, Oid database, const voi
 	 * All work is in transactions, so SIGTERM may end the worker at any time. Therefore DROP
 	 * DATABASE and similar commands may send SIGTERM to the worker. A handler's worker is an
 	 * exception: if SIGTERM ended it during a call, the attempt of the job would count as failed.
-	 * When such a command waits for it, it ends by itself between two calls.
+	 * If such a command waits for a handler's worker, the worker ends by itself between two calls.
 	 */
 	bool may_end = strcmp(type, kHandlerType) != 0;
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION |
@@ -93,9 +93,9 @@ on_quit(SIGNAL_ARGS)
 
 /*
  * From PostgreSQL 16 on, the postmaster sends SIGABRT instead of SIGQUIT if send_abort_for_crash or
- * send_abort_for_kill is on. But abort() of this process is a crash of its own, and nobody but the
- * postmaster asks a process to end with SIGABRT. The second signal comes when this function returns,
- * and then has its usual effect, which may be a core file.
+ * send_abort_for_kill is on. A SIGABRT from the postmaster means that another process has crashed;
+ * abort() of this process is a crash of its own. raise() sends the signal again: it takes effect
+ * when this function returns, and may write a core file.
  */
 static void
 on_abort(int, siginfo_t *sender, void *)

@@ -10,6 +10,9 @@
  * - tag-covers-insert: a transaction that adds a member has the tag of the batch, shared, from before its look at the
  *   batch until the row is in its indexes. The scheduler has the tag alone, from before its last look until its commit
  *   is visible. If the tag is taken, the scheduler comes again.
+ * - insert-then-look: a transaction that adds a member without the tag looks at the row of the batch after the member is
+ *   in its indexes. If no session has touched the row, the batch is open, and a look of the scheduler that may say that
+ *   the batch has finished comes later. Otherwise the transaction takes the tag, and looks again.
  * - last-look-is-two: the scheduler looks for any version of a member that may live, and then with one snapshot. The
  *   snapshot does not see an open enqueue. The versions lack a row that is moved behind the scan.
  * - look-under-locks: the snapshot is newer than the tag, and no segment is truncated until it is used.
@@ -41,7 +44,7 @@ byte callbacks; /* number of callbacks */
 bool told;
 
 /* transactions: DONE and UNDONE are visible, and their callbacks are still to come */
-mtype = { BEFORE, BEGUN, TAGGED, LOOKED, INSERTED, OPEN, PREPARED, PARTLY_UNDONE, DONE, UNDONE, OVER };
+mtype = { BEFORE, BEGUN, TAGGED, LOOKED, INSERTED, ADDED, UNSURE, TAGGED_LATE, OPEN, PREPARED, PARTLY_UNDONE, DONE, UNDONE, OVER };
 mtype adder = BEFORE, worker = BEFORE, closer = BEFORE;
 mtype ender[3] = BEFORE;
 bool snapshot_admits; /* what the adder's own snapshot says about the batch */
@@ -67,7 +70,7 @@ bit seen_at;						/* in which segment */
 #elif defined(TAG_TO_END)
 #define shares(p) (p == TAGGED || p == LOOKED || p == INSERTED || p == OPEN || p == PARTLY_UNDONE || p == PREPARED)
 #else
-#define shares(p) (p == TAGGED || p == LOOKED || p == INSERTED)
+#define shares(p) (p == TAGGED || p == LOOKED || p == INSERTED || p == TAGGED_LATE)
 #endif
 #define is_shared (shares(adder) || shares(worker))
 #ifdef FAULT_TAG_OFF_BEFORE_COMMIT
@@ -140,6 +143,24 @@ end:
 		}
 	:: d_step { adder == LOOKED -> member[1] = INSERTING; adder = INSERTED }
 	:: d_step { adder == INSERTED -> adder = OPEN }
+#ifndef TAG_TO_END
+#ifdef FAULT_LOOK_THEN_INSERT
+	:: d_step { adder == BEGUN && batch == OPENED -> adder = ADDED }
+	:: d_step { adder == ADDED -> member[1] = INSERTING; adder = OPEN }
+#else
+	/* The session has seen earlier that the batch is open. */
+	:: d_step { adder == BEGUN -> member[1] = INSERTING; adder = ADDED }
+#ifdef FAULT_OPEN_IS_REMEMBERED
+	:: d_step { adder == ADDED -> adder = OPEN }
+#else
+	:: d_step { adder == ADDED -> adder = (batch == OPENED -> OPEN : UNSURE) }
+#endif
+#endif
+	:: d_step { adder == UNSURE && !is_exclusive -> adder = TAGGED_LATE }
+	:: d_step { adder == TAGGED_LATE && admits -> adder = OPEN }
+	:: d_step { adder == TAGGED_LATE && !admits -> member[1] = GONE; adder = UNDONE; snapshot_admits = false }
+	:: d_step { adder == ADDED || adder == UNSURE -> member[1] = GONE; adder = UNDONE }
+#endif
 	:: d_step { adder == OPEN -> adder = PREPARED }
 	:: d_step {
 			adder == OPEN || adder == PREPARED ->

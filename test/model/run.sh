@@ -212,6 +212,8 @@ runs()
 		batch_gate TAG_TO_END
 		batch_gate FAULT_NO_TAG
 		batch_gate FAULT_RELEASED_BEFORE_INSERT
+		batch_gate FAULT_LOOK_THEN_INSERT
+		batch_gate FAULT_OPEN_IS_REMEMBERED
 		batch_gate FAULT_TAG_OFF_BEFORE_COMMIT CLOSED_ADMITS
 		batch_gate FAULT_BUSY_IS_FORGOTTEN
 		batch_gate FAULT_SNAPSHOT_ONLY

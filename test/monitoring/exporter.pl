@@ -25,6 +25,8 @@ sql(q{SELECT count(pgq_enqueue('mail', to_jsonb(i))) FROM generate_series(1, 9) 
 	SELECT pgq_fail(job_id, lease, retry => false) FROM pgq_claim('mail');
 	SELECT count(*) FROM pgq_claim('small'); SELECT pgq_enqueue('small', '1'); SELECT pgq_pause_queue('small');
 	SELECT pgq_schedule('night', '@daily', 'mail')});
+create_queue($node, 'behind');
+sql(q{SELECT pgq_enqueue('behind', '1', after => ARRAY[(SELECT min(job_id) FROM pgq_ext.job)])});
 create_queue($node, 'handled', 'max_attempts => 1');
 sql(q{CREATE ROLE hand LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO hand;
 	CREATE FUNCTION handle(job pgq_ext.claimed_job) RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM 1 / job.payload::text::int; END $$});
@@ -50,7 +52,8 @@ sub of_queue { return metric("pgq_queue_$_[0]", datname => 'postgres', queue => 
 
 is(metric('pg_up'), 1, 'the exporter reaches the server');
 is(metric('pg_exporter_last_scrape_error'), 0, '... and no query fails') or diag(slurp_file("$PostgreSQL::Test::Utils::log_path/exporter.log"));
-is(join(' ', map { of_queue("status_$_", 'mail') } qw(ready scheduled leased dead waiting_claims paused depth max_depth)), '3 1 3 1 0 0 0 0', 'queue_status');
+is(join(' ', map { of_queue("status_$_", 'mail') } qw(ready scheduled blocked leased dead waiting_claims paused depth max_depth)), '3 1 0 3 1 0 0 0 0', 'queue_status');
+is(join(' ', map { of_queue("status_$_", 'behind') } qw(ready scheduled blocked)), '0 0 1', '... and of a queue whose jobs wait for other jobs');
 cmp_ok(of_queue('status_oldest_ready_seconds', 'mail'), '>', 0, '... and the age');
 is(of_queue('status_oldest_ready_seconds', $odd =~ s/["\\]/\\$&/gr), 0, '... of an empty queue it is 0; any name will do');
 is(join(' ', map { of_queue("status_$_", 'small') } qw(paused depth max_depth)), '1 2 10', '... paused and bounded');

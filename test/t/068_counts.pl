@@ -18,10 +18,11 @@ my $rows = q{
 SELECT q.queue,
        count(s.job_id) FILTER (WHERE s.state = 'ready') AS ready,
        count(s.job_id) FILTER (WHERE s.state = 'scheduled') AS scheduled,
+       count(s.job_id) FILTER (WHERE s.state = 'blocked') AS blocked,
        count(s.job_id) FILTER (WHERE s.state = 'leased') AS leased,
        (SELECT count(*) FROM pgq_ext.dead_job d WHERE d.queue_id = q.queue_id) AS dead
 FROM pgq_ext.queue q LEFT JOIN pgq_ext.job_status s USING (queue) GROUP BY q.queue, q.queue_id};
-my $status = 'SELECT queue, ready, scheduled, leased, dead FROM pgq_ext.queue_status';
+my $status = 'SELECT queue, ready, scheduled, blocked, leased, dead FROM pgq_ext.queue_status';
 
 # Nothing is on its way, but perhaps a count. A job is due from the beginning of its second on, so for a moment they may differ.
 sub agrees
@@ -78,6 +79,35 @@ sql(q{BEGIN; SELECT pgq_claim('q', 2); ROLLBACK});
 wait_for($node, q{lost = 2 FROM pgq_ext.queue_stats WHERE queue = 'q'});
 is_status('q', '5|7|0|0', 'lost');
 agrees('each verb');
+
+# ---- blocked jobs, which wait for the end of other jobs ----
+
+{
+	sub blocked { return sql(q{SELECT scheduled - 7, blocked FROM pgq_ext.queue_status WHERE queue = 'q'}) }
+	my $parent = sql(q{SELECT pgq_enqueue('beside', '1', delay => '1 day')});
+	my $child = "pgq_enqueue('q', '1', after => '{$parent}', on_parent_failure => 'run', delay => ";
+	sql("SELECT $child '1 day'), $child '0') FROM generate_series(1, 10)");
+	is(blocked(), '0|20', 'blocked jobs');
+	sql("BEGIN; SELECT $child '0'); SAVEPOINT s; SELECT $child '0'); ROLLBACK TO s; COMMIT");
+	is(blocked(), '0|21', '... with a savepoint');
+	sql(q{SELECT pgq_cancel(max(job_id)) FROM pgq_ext.job_status WHERE state = 'blocked'; SELECT pgq_update(max(job_id), priority => 3, queue => 'beside') FROM pgq_ext.job_status WHERE state = 'blocked'});
+	is(blocked(), '0|19', '... one is cancelled, one is in another queue');
+	is(sql(q{SELECT blocked FROM pgq_ext.queue_status WHERE queue = 'beside'}), '1', '... where it counts');
+	sql(q{BEGIN; DELETE FROM pgq_ext.job WHERE job_id = (SELECT max(job_id) FROM pgq_ext.job_status WHERE state = 'blocked' AND queue = 'q'); UPDATE pgq_ext.job SET segment = (segment + 1) % 8 WHERE blocked IS NOT NULL; PREPARE TRANSACTION 'p'});
+	is(blocked(), '0|19', '... one is about to be deleted');
+	sql(q{COMMIT PREPARED 'p'});
+	wait_for($node, q{blocked = 18 FROM pgq_ext.queue_status WHERE queue = 'q'});
+	agrees('blocked jobs');
+	# Counted by reading the rows.
+	sql(q{SELECT pgq_ext.recount(queue) FROM pgq_ext.queue});
+	is(blocked(), '0|18', '... are counted again');
+	agrees('blocked jobs, counted again');
+	sql("SELECT pgq_cancel($parent)");
+	wait_for($node, q{blocked = 0 FROM pgq_ext.queue_status WHERE queue = 'q'});
+	is(sql(q{SELECT scheduled - 7 FROM pgq_ext.queue_status WHERE queue = 'q'}), '9', '... until the parent ends: then some are delayed');
+	agrees('blocked no more');
+	sql(q{DELETE FROM pgq_ext.job WHERE parents IS NOT NULL});
+}
 
 # ---- how long the oldest has been ready: of any priority, and nobody has it ----
 

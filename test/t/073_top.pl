@@ -57,7 +57,7 @@ sub answer_of
 
 my ($status, $out, $err) = answer_of(@connection, '--once');
 is("$status $err", '0 ', '--once: all is shown');
-like($out, qr/^  mail +active +18 +0 +1 +1 /m, '... queues');
+like($out, qr/^  mail +active +18 +0 +0 +1 +1 /m, '... queues');
 like($out, qr/^ +$job mail .* tab\\there$/m, '... jobs, and a worker whose name does nothing');
 like($out, qr/^ +$letter mail .*is "no"\\n\\x1b\[2Jname$/m, '... dead letters, and an error that does nothing');
 like($out, qr/^  (ok|WARN|FAIL) +\w+/m, '... health');
@@ -77,7 +77,7 @@ is("$status $err", '0 ', '--json: all is shown');
 my $document = decode_json($out);
 is($document->{format}, 1, '... the format has a number');
 my ($mail) = grep { $_->{queue} eq 'mail' } @{ $document->{queues} };
-is_deeply([ @$mail{qw(ready scheduled leased dead)} ], [ 18, 0, 1, 1 ], '... counts');
+is_deeply([ @$mail{qw(ready scheduled blocked leased dead)} ], [ 18, 0, 0, 1, 1 ], '... counts');
 is($mail->{counters}{enqueued}, 20, '... counters');
 is($mail->{per_second}{enqueued}, 0, '... and, after two looks, rates');
 is($document->{dead_letters}[0]{error}, "\x{fc} is \"no\"\n\x1b[2Jname", '... an error as it was');

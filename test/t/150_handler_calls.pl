@@ -5,7 +5,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
-use HandlerTest;
+use HandlerTest ':calls';
 
 my $node = handler_node('main');
 sub sql { return $node->safe_psql('postgres', $_[0]) }
@@ -284,6 +284,20 @@ queue('lacks', q{BEGIN INSERT INTO effect VALUES (job.job_id, job.attempt); IF n
 		my ($statements, $who) = @$case;
 		is(end(job('tries', "[$statements]")), qq{acked|"$who"|}, "a handler can: $statements, and the ack has the right of its role");
 		is(end(job('tries', '[]')), 'acked|"worker worker"|', '... and the next call is as ever');
+	}
+}
+
+# A role that has another one by default.
+{
+	sql(q{CREATE ROLE masked LOGIN; GRANT friend TO masked; ALTER ROLE masked SET role = friend; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO masked, friend});
+	queue('masked', q{DECLARE statement text; BEGIN
+		FOR statement IN SELECT jsonb_array_elements_text(job.payload) LOOP EXECUTE statement; END LOOP;
+		RETURN to_jsonb(session_user || ' ' || current_user || ' ' || current_setting('role')); END}, returns => 'jsonb', role => 'masked', queue => 'max_attempts => 1', handler => q{idle => '1 day'});
+	for my $statements ('', '"SET ROLE masked"', '"SET ROLE NONE"', '"SET SESSION AUTHORIZATION masked"', '"SET SESSION AUTHORIZATION DEFAULT"',
+		'"SET SESSION AUTHORIZATION masked", "SET SESSION AUTHORIZATION DEFAULT"')
+	{
+		like(end(job('masked', "[$statements]")), qr/\Aacked\|"masked /, "a role with a default role: [$statements]");
+		is(end(job('masked', '[]')), 'acked|"masked friend friend"|', '... and the next call is as ever');
 	}
 }
 

@@ -6,7 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
-use HandlerTest;
+use HandlerTest ':calls';
 
 my $node = handler_node('main', init => { allows_streaming => 1 }, conf => "restart_after_crash = on\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }
@@ -310,6 +310,29 @@ sub wait_at_gate { return wait_for($node, q{count(*) = 1 FROM pg_locks WHERE loc
 	is(end($job), 'acked||', 'an error at the ack: the job runs again');
 	is(attempts($job), 'failed acked', '... and has lost an attempt');
 	is(effects($job), '2', '... and its work is done once');
+}
+
+# A cancel that begins after the worker has looked for one.
+{
+	my $cancel = session($node);
+	for my $end ('ROLLBACK', 'COMMIT')
+	{
+		sql(q{SELECT setval('calls_open', 1, false)});
+		stop_workers_at('handler-fail');
+		my $bad = job('open', '{"bad": 1}');
+		wait_at_gate();
+		my $pid  = worker_of($node, 'open');
+		my $next = job('open');
+		ask($cancel, "BEGIN; SELECT pgq_cancel($bad)");
+		sql(q{SELECT setval('calls_open', 3)});
+		ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)');
+		wait_for($node, "EXISTS (SELECT FROM pg_locks WHERE pid = $pid AND locktype = 'virtualxid' AND NOT granted) OR EXISTS (SELECT FROM pgq_ext.finished_job WHERE job_id = $next)");
+		is(sql("SELECT count(*) FROM pgq_ext.finished_job WHERE job_id = $next"), '1', 'a cancel begins before a failure is noted: the worker does not wait, and runs the next job');
+		ask($cancel, $end);
+		is(end($bad), $end eq 'COMMIT' ? 'cancelled||' : 'acked||', "... $end of the cancel: the job ends");
+		is(attempts($bad), 'lost acked', '... and has lost an attempt') if $end eq 'ROLLBACK';
+	}
+	end_session($cancel);
 }
 
 {

@@ -7,9 +7,9 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
-use HandlerGate;
+use HandlerTest ':gate';
 
-my $node = handler_node("pgq_ext.max_handler_workers = 4\nmax_prepared_transactions = 5\nautovacuum = off\n");
+my $node = gated_node("pgq_ext.max_handler_workers = 4\nmax_prepared_transactions = 5\nautovacuum = off\n");
 
 # ---- what goes away while 1,000 jobs wait, and comes back ----
 

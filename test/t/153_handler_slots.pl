@@ -5,9 +5,9 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
-use HandlerGate;
+use HandlerTest ':gate';
 
-my $node = handler_node("pgq_ext.max_handler_workers = 8\nmax_prepared_transactions = 5\nautovacuum = off\n");
+my $node = gated_node("pgq_ext.max_handler_workers = 8\nmax_prepared_transactions = 5\nautovacuum = off\n");
 my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pgq_ext handler'};
 
 # Each transaction of calls takes the lock with the lowest number that no other one of the queue has, and notes the number. So the
@@ -24,6 +24,28 @@ sub set_counted { my ($queue, $options) = @_; return sql("SELECT pgq_set_handler
 sub enqueue { my ($queue, $n, $options) = @_; return sql("SELECT count(pgq_enqueue('$queue', to_jsonb(i)" . ($options ? ", $options" : '') . ")) FROM generate_series(1, $n) i") }
 sub most_at_once { my ($queue) = @_; return sql("SELECT max(note::int) FROM app.ran WHERE queue = '$queue'") }
 sub at_gate { return sql(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted}) }
+
+# ---- the first handler of a database ----
+
+# The scheduler looks at the handlers once a second, also if there are none. The first handler does not wait for such a look: in some
+# round its worker runs a job less than a second after the look before. A look that put off the next one would do so in every round.
+sql(q{CREATE FUNCTION app.timed(job pgq_ext.claimed_job) RETURNS void LANGUAGE sql AS
+	$$ INSERT INTO app.ran (queue, payload, note) VALUES (job.queue, job.payload, clock_timestamp()) $$});
+create_queue($node, 'first');
+my $waited;
+for (1 .. 10)
+{
+	sql(q{SELECT pgq_drop_handler('first'); SELECT pgq_enqueue('first', '1'); TRUNCATE app.ran});
+	wait_for_look();
+	my $look = sql(q{SELECT last_run_at FROM pgq_ext.duty WHERE duty = 'handlers'});
+	sql(q{SELECT pgq_set_handler('first', 'app.timed(pgq_ext.claimed_job)', run_as => 'runner', idle => '0')});
+	wait_until_ran(1, 'first');
+	$waited = sql("SELECT extract(epoch FROM note::timestamptz - '$look') FROM app.ran");
+	last if $waited < 0.9;
+}
+cmp_ok($waited, '<', 0.9, 'the first handler of a database begins at once');
+sql(q{SELECT pgq_drop_queue('first'); TRUNCATE app.ran});
+wait_for_workers(0);
 
 # ---- `workers` ----
 

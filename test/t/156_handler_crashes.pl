@@ -7,7 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 use PgqTest;
-use HandlerTest;
+use HandlerTest ':calls';
 
 my $node = handler_node('main', conf => "restart_after_crash = off\n");
 sub sql { return $node->safe_psql('postgres', $_[0]) }

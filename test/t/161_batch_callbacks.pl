@@ -214,14 +214,14 @@ wait_for_events($last, 'finish success');
 is(sql("SELECT ctid FROM pgq_ext.job_batch WHERE batch_id = $waits"), $version, 'a sweep writes no row for which nothing has changed');
 
 # A row that is deleted while the trigger is off tells nobody. Within two minutes the scheduler finds that the witness is gone.
-my $lost = batch();
-my ($gone) = add($lost, 1);
-close_batch($lost);
+my $unknown = batch();
+my ($gone) = add($unknown, 1);
+close_batch($unknown);
 wait_for_looks();
 my $from = -s $node->logfile;
 sql("ALTER TABLE pgq_ext.job DISABLE TRIGGER job_changed; DELETE FROM pgq_ext.job WHERE job_id = $gone; ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed");
-wait_for_events($lost, 'finish success');
-$node->wait_for_log(qr/WARNING:  memory did not know that job $gone of batch $lost has ended/, $from);
+wait_for_events($unknown, 'finish success');
+$node->wait_for_log(qr/WARNING:  memory did not know that job $gone of batch $unknown has ended/, $from);
 pass('a witness that memory has missed is found, and the log names it');
 
 # ---- locks that are not free ----

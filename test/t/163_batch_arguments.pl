@@ -108,6 +108,98 @@ sql(q{CREATE ROLE runner LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack, pg
 	sql(q{SELECT pgq_drop_queue('handled')});
 }
 
+# ---- the note of a session, to which it adds its members ----
+
+{
+	my $batch = sql('SELECT pgq_create_batch()');
+	my $session = session($node);
+	my $rows = sub { return sql("SELECT count(*) FROM pgq_ext.batch_note WHERE batch_id = $batch") };
+	my $agree = sub { is(notes($batch), sql("SELECT count(*) FROM pgq_ext.job WHERE batch_id = $batch"), $_[0]) };
+	my $add = sub { is((ask($session, add($batch)))[0], 't', $_[0]) };
+	sub many { return qq{DO \$\$ BEGIN FOR i IN 1 .. 1000 LOOP PERFORM pgq_enqueue('q', '0', batch => $_[0]); COMMIT; END LOOP; END \$\$} }
+
+	ask($session, many($batch));
+	$agree->('a thousand transactions of a session');
+	cmp_ok($rows->(), '<', 100, '... have few notes');
+	my $reader = session($node);
+	ask($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	ask($session, many($batch));
+	$agree->('... a thousand under an old snapshot');
+	is((ask($reader, "SELECT sum(n) FROM pgq_ext.batch_note WHERE batch_id = $batch"))[0], '1000', '... which sees the members that it saw');
+	end_session($reader);
+
+	ask($session, 'BEGIN');
+	$add->('undone: added');
+	ask($session, 'ROLLBACK');
+	$agree->('... the note, too');
+	ask($session, 'BEGIN');
+	$add->('before a savepoint');
+	ask($session, 'SAVEPOINT s');
+	$add->('after it') for 1 .. 2;
+	ask($session, 'ROLLBACK TO s');
+	$add->('after a rollback to it');
+	ask($session, 'COMMIT');
+	$agree->('... the notes agree');
+	ask($session, qq{SELECT count(pgq_enqueue('q', '0', batch => $batch)) FROM generate_series(1, 5)});
+	$agree->('many calls in one statement');
+
+	for my $end ('ROLLBACK', 'COMMIT')
+	{
+		ask($session, 'BEGIN');
+		$add->('prepared');
+		ask($session, q{PREPARE TRANSACTION 'noted'});
+		$add->('... the session adds more, and does not wait');
+		sql("$end PREPARED 'noted'");
+		$add->("... and after $end");
+		$agree->('... the notes agree');
+	}
+	my $user = session($node);
+	ask($user, "BEGIN; SELECT count(*) FROM (SELECT FROM pgq_ext.batch_note WHERE batch_id = $batch FOR UPDATE) n");
+	$add->('a user has locked the notes: no wait');
+	ask($user, 'COMMIT; BEGIN');
+	ask($user, "UPDATE pgq_ext.batch_note SET n = n WHERE batch_id = $batch");
+	$add->('a user is changing the notes: no wait');
+	ask($user, 'COMMIT');
+	$add->('... has changed them');
+	$agree->('... the notes agree');
+	end_session($user);
+	$node->safe_psql('postgres', 'VACUUM FULL pgq_ext.batch_note');
+	$add->('the notes are in another file');
+	$agree->('... and agree');
+	sql("DELETE FROM pgq_ext.batch_note WHERE batch_id = $batch");
+	$add->('the notes were deleted');
+	is(notes($batch), '1', '... one is written');
+	sql('CREATE PUBLICATION of_notes FOR TABLE pgq_ext.batch_note');
+	$add->('published: added') for 1 .. 3;
+	is($rows->(), '4', '... each call inserts a note');
+	sql('DROP PUBLICATION of_notes');
+	end_session($session);
+	sql('DELETE FROM pgq_ext.job');
+}
+
+# ---- the row of a batch that the session knows ----
+
+{
+	my ($batch, $other) = map { sql('SELECT pgq_create_batch()') } 1 .. 2;
+	my $session = session($node);
+	for my $change ('VACUUM FULL pgq_ext.job_batch', 'SELECT pgq_close_batch($batch)')
+	{
+		is((ask($session, add($_)))[0], 't', 'known') for $batch, $other, $batch;
+		$node->safe_psql('postgres', $change =~ s/\$batch/$batch/r);
+	}
+	like((ask($session, add($batch)))[1], qr/batch $batch is closed/, 'a session that knows a batch notices its close');
+	is((ask($session, add($other)))[0], 't', '... and adds to the other batch');
+	my ($job, $lease) = split /\|/, sql(q{SELECT job_id, lease FROM pgq_claim('q')});
+	ask($session, "BEGIN; SELECT pgq_assert_lease($job, $lease)");
+	is((ask($session, add($batch)))[0], 't', '... a member in hand opens it');
+	ask($session, 'ROLLBACK');
+	sql(q{CREATE ROLE stranger; GRANT EXECUTE ON FUNCTION pgq_enqueue TO stranger});
+	ask($session, 'SET ROLE stranger');
+	like((ask($session, add($other)))[1], qr/batch $other does not exist/, 'another role in a session that knows a batch');
+	end_session($session);
+	sql('DELETE FROM pgq_ext.job');
+}
+
 # ---- tables that were altered ----
 
 {

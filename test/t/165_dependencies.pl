@@ -155,16 +155,22 @@ is(sql("SELECT state, waits_for FROM pgq_ext.job_status WHERE job_id = $child"),
 
 # As the scheduler will do it: the job is ready, and goes through a death, a redrive and an ack.
 sql(q{SELECT pgq_alter_queue('children', keep_finished => '1 day')});
+# The scheduler may be judging the job after the start, and have its row locked: then the claim waits.
 sql("UPDATE pgq_ext.job SET blocked = NULL, run_at = now() WHERE job_id = $child");
-is(sql(q{SELECT payload, pgq_fail(job_id, lease, 'broken', retry => false) FROM pgq_claim('children', 5)}), '"kept"|dead', 'ready and dead');
+is(sql(q{SELECT payload, pgq_fail(job_id, lease, 'broken', retry => false) FROM pgq_claim('children', 5, wait => '60 s')}), '"kept"|dead', 'ready and dead');
 is(sql("SELECT parents FROM pgq_ext.dead_job WHERE job_id = $child"), '1', '... with its number of parents');
 is(sql(q{SELECT pgq_redrive('children')}), '1', '... redriven');
 is(sql("SELECT blocked, parents FROM pgq_ext.job WHERE job_id = $child"), '|1', '... and still so');
 sql(q{SELECT pgq_ack(job_id, lease) FROM pgq_claim('children', 5)});
 is(sql("SELECT parents FROM pgq_ext.finished_job WHERE job_id = $child"), '1', '... also in the record');
 
+# A parent that no claim gets, as an approval of docs/workflows.md.
+my $unasked = sql(q{SELECT pgq_enqueue('plain', '"nobody answers"', delay => '8 days', expires_in => '10 ms')});
+my %of = map { $_ => sql(qq{SELECT pgq_enqueue('children', '"of an expired job"', after => ARRAY[$unasked], on_parent_failure => '$_')}) } qw(cancel run hold);
 $child = sql(qq{SELECT pgq_enqueue('children', '"expires"', after => ARRAY[$parent], expires_in => '10 ms')});
 is(sql("SELECT state FROM pgq_result($child, '60 s')"), 'expired', 'a blocked job can expire');
+wait_for($node, "(SELECT state FROM pgq_result($of{$_->[0]})) = '$_->[1]'") for [ 'cancel', 'cancelled' ], [ 'run', 'ready' ], [ 'hold', 'cancelled' ];
+is(sql(q{SELECT p.state FROM pgq_claim('children') c, pgq_parents(c.job_id, c.lease) p}), 'expired', 'the children of a job that expires');
 
 # ---- dumps, publications, databases that were updated ----
 

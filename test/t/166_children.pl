@@ -122,7 +122,7 @@ for my $end (
 	ack($p);
 	wait_for($node, "count(*) = 0 FROM pgq_ext.job j JOIN pgq_ext.job_dependency ON child_id = job_id WHERE parent_id = $p AND blocked IS NOT NULL");
 	is(sql("SELECT count(*) FROM pgq_ext.job j JOIN pgq_ext.job_dependency ON child_id = job_id WHERE parent_id = $p"), '300', 'all children of a parent become ready');
-	# One transaction that ends more parents than it can tell of.
+	# One transaction that ends many parents.
 	my @parents = map { parent() } 1 .. 100;
 	my @children = map { child('cancel', $_) } @parents;
 	sql(sprintf q{SELECT pgq_cancel(id) FROM unnest('{%s}'::bigint[]) id}, join ',', @parents);
@@ -255,10 +255,14 @@ sub end_sessions_and_kill
 	my ($p, $q) = (parent(), parent());
 	my ($c, $d) = (child('cancel', $p), child('run', $q));
 	sql("SET session_replication_role = replica; ALTER TABLE pgq_ext.job DISABLE TRIGGER job_changed; DELETE FROM pgq_ext.job WHERE job_id IN ($p, $q); ALTER TABLE pgq_ext.job ENABLE ALWAYS TRIGGER job_changed");
+	# The wait for rows that may come late is tested by 169_blocked.
+	$node->append_conf('postgresql.conf', "pgq_ext.stop_point = 'children-do-not-wait'");
 	$node->restart;
 	wait_for_scheduler($node);
 	becomes($c, 'gone', 'a parent of which nobody knows how it ended has failed its child');
 	becomes($d, 'ready', '... which may run all the same');
+	$node->append_conf('postgresql.conf', "pgq_ext.stop_point = ''");
+	$node->reload;
 }
 
 # ---- an enqueue meets the deletion of an outcome ----

@@ -6,7 +6,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
-use HandlerTest;
+use HandlerTest ':calls';
 use BatchTest;
 
 my $node = use_node(handler_node('main'));
@@ -341,6 +341,27 @@ for my $end ('ROLLBACK', 'ROLLBACK TO SAVEPOINT s; COMMIT', q{PREPARE TRANSACTIO
 	events_are($batch, '', '... and lives');
 	is(ack_all(), 1, '... is acknowledged');
 	events_are($batch, 'finish success', '... and the callbacks come');
+	end_session($_) for $gate, $maker;
+}
+
+# The same, but the session has added to the batch before. So it inserts the member first, and then looks whether the batch is open.
+for my $inserted (0, 1)
+{
+	my $batch = full_batch(0);
+	my ($gate, $maker) = map { session($node) } 1 .. 2;
+	like((ask($maker, add_sql($batch)))[0], qr/^\d+$/, 'separate calls: a session has added to the batch');
+	ask($gate, 'SELECT pg_advisory_lock(7366513, 0)');
+	ask($maker, 'SET pgq_ext.stop_point = ' . ($inserted ? q{'batch-added'} : q{'batch-joined'}));
+	send_sql($maker, add_sql($batch));
+	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = 7366513 AND NOT granted});
+	close_batch($batch);
+	is(ack_all(), 1, $inserted ? '... has inserted another member, and is about to look at the batch' : '... and is about to insert another member');
+	events_are($batch, $inserted ? '' : 'finish success', $inserted ? '... no callback' : '... the batch is finished first');
+	ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)');
+	my $state = $inserted ? 'closed' : 'finished';
+	like((reply($maker))[1], qr/batch $batch is $state/, '... the member is refused');
+	events_are($batch, 'finish success', '... and the callbacks come once');
+	is(sql("SELECT count(*) FROM pgq_ext.job WHERE batch_id = $batch"), '0', '... without the member');
 	end_session($_) for $gate, $maker;
 }
 

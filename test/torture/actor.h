@@ -70,6 +70,8 @@ std::unique_ptr<Actor> make_timekeeper(World &world);
 std::unique_ptr<Actor> make_dispatcher(World &world, int number);
 /* Make an actor that makes batches, and works on members and callbacks. */
 std::unique_ptr<Actor> make_batcher(World &world, int number);
+/* Make an actor that enqueues jobs that wait for other jobs, and works on them. */
+std::unique_ptr<Actor> make_grapher(World &world, int number);
 
 /* Commit or roll back a prepared transaction. When this returns, the ledger knows the outcome. */
 void end_prepared(Session &session, const TxRef &tx, bool commit);

@@ -200,7 +200,7 @@ Cluster::kill_all(int number)
 
 /*
  * The stop points at which a Holder keeps the scheduler: usually in the middle of a move, or before
- * or after a TRUNCATE, or while it looks at a batch.
+ * or after a TRUNCATE, or while it looks at a batch, or at children, or deletes outcomes.
  */
 static const std::vector<std::string> kStopPoints = {"",
 													 "rotation-verified",
@@ -208,7 +208,9 @@ static const std::vector<std::string> kStopPoints = {"",
 													 "rotation-cut",
 													 "rotation-truncated",
 													 "batch-looked-once",
-													 "batch-fired"};
+													 "batch-fired",
+													 "children-judged",
+													 "outcomes-deleted"};
 
 /*
  * Write the settings of a server. The bounds of shared memory are usually tiny, and differ at every
@@ -226,7 +228,7 @@ Cluster::write_settings(int number, int workers)
 		<< "pgq_ext.timer_size = " << random.between(1, most) << "\n"
 		<< "pgq_ext.max_leases = " << (shortage || random.chance(30) ? 16 : random.between(17, 200))
 		<< "\n"
-		<< "pgq_ext.max_queues = 28\n"
+		<< "pgq_ext.max_queues = 32\n"
 		<< "pgq_ext.max_watched_batches = "
 		<< (shortage || random.chance(40) ? 1 : random.between(2, 20)) << "\n"
 		<< "pgq_ext.max_locks = " << random.between(100, 300) << "\n"

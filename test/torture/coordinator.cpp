@@ -453,9 +453,18 @@ Coordinator::take_permits()
 	if (random.chance(4))
 	{
 		Transaction tx(session);
-		(void) tx.run(
-			"SELECT pgq_drop_rate($1), pgq_create_rate($1, $2, $3, $4)",
-			{rate.name, number(rate.permits), milliseconds(rate.period), number(rate.burst)});
+		try
+		{
+			(void) tx.run(
+				"SELECT pgq_drop_rate($1), pgq_create_rate($1, $2, $3, $4)",
+				{rate.name, number(rate.permits), milliseconds(rate.period), number(rate.burst)});
+		}
+		catch (const SqlError &error)
+		{
+			if (error.state != "42704")
+				throw;
+			return; /* another coordinator has dropped it, and created another one, meanwhile */
+		}
 		if (random.chance(50))
 			(void) verbs.take_permits(rate, 1, 0, &tx);
 		(void) finish(tx, false);

@@ -278,6 +278,13 @@ Killer::restart_fast()
 	return done;
 }
 
+void
+Killer::give_scheduler()
+{
+	while (!world.cluster.has_scheduler())
+		(void) restart_fast();
+}
+
 bool
 Killer::failover(bool kill)
 {

@@ -17,6 +17,8 @@ public:
 	 * Make one kill, of the next kind in the deck. If the server has to be started, wait for that.
 	 */
 	void strike();
+	/* Restart a server that has no process for a scheduler, until it has one. */
+	void give_scheduler();
 
 private:
 	struct Kind

@@ -162,6 +162,7 @@ public:
 private:
 	friend class Batched;
 	friend class Coordination;
+	friend class Graphed;
 	friend class Handled;
 	friend class Timetable;
 

@@ -31,6 +31,7 @@ static constexpr int kHolders = 2;
 static constexpr int kCoordinators = 5;
 static constexpr int kDispatchers = 2;
 static constexpr int kBatchers = 3;
+static constexpr int kGraphers = 3;
 
 static Options
 read_options(int argc, char **argv)
@@ -87,6 +88,8 @@ make_actors(World &world)
 		actors.push_back(make_dispatcher(world, i));
 	for (int i = 1; i <= kBatchers; i++)
 		actors.push_back(make_batcher(world, i));
+	for (int i = 1; i <= kGraphers; i++)
+		actors.push_back(make_grapher(world, i));
 	return actors;
 }
 
@@ -133,7 +136,7 @@ static void
 see_handlers(World &world)
 {
 	const Handled &seen = world.handled;
-	if (world.handlers && world.cluster.has_scheduler() &&
+	if (world.handlers &&
 		(seen.done == 0 || seen.follow_ups == 0 || seen.done == seen.done_by_array))
 		world.ledger.violation("no job was done by a handler, or none of one of its kinds");
 }
@@ -145,8 +148,36 @@ see_batches(World &world)
 	const Batched &seen = world.batched;
 	bool succeeded = seen.callbacks[static_cast<int>(BatchEvent::kSuccess)] > 0;
 	bool finished = seen.callbacks[static_cast<int>(BatchEvent::kFinish)] > 0;
-	if (world.batches && world.cluster.has_scheduler() && !(succeeded && finished))
+	if (world.batches && !(succeeded && finished))
 		world.ledger.violation("no batch has finished, or none with success");
+}
+
+/* Wait until children of each kind were handed out, and a worker was told of a parent that has failed. */
+static void
+wait_for_graphs(World &world)
+{
+	const Graphed &seen = world.graphed;
+	auto all = [&] {
+		return seen.graphs > 0 && seen.late > 0 && seen.refusals > 0 && seen.failed_told > 0 &&
+			   seen.children[0] > 0 && seen.children[1] > 0 && seen.children[2] > 0;
+	};
+	for (Time end = now() + kPatience; world.graphs && !all(); nap(100 * kMillisecond))
+		if (now() > end)
+		{
+			world.ledger.violation("no child of some kind was handed out, enqueued or refused");
+			return;
+		}
+}
+
+/* Check what is seen only at quiet points, of which the last one does everything. */
+static void
+see_graphs(World &world)
+{
+	const Graphed &seen = world.graphed;
+	if (world.graphs && (seen.cancelled == 0 || seen.collections == 0 || seen.callbacks[0] == 0 ||
+						 seen.callbacks[1] == 0))
+		world.ledger.violation("no child was cancelled, no dependency deleted, or no batch of a "
+							   "graph has finished, or none with success");
 }
 
 /*
@@ -189,10 +220,14 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 		}
 		killer.strike();
 	}
-	if (world.ledger.violations() == 0 && world.cluster.has_scheduler())
+	if (world.ledger.violations() == 0)
+		killer.give_scheduler();
+	if (world.ledger.violations() == 0)
 		see_rotation(world);
 	if (world.ledger.violations() == 0)
 		see_groups(world);
+	if (world.ledger.violations() == 0)
+		wait_for_graphs(world);
 	if (world.ledger.violations() == 0)
 		auditor.quiet_point(true);
 	if (world.ledger.violations() == 0)
@@ -200,6 +235,7 @@ kill_and_audit(World &world, const Options &options, Killer &killer, Auditor &au
 		see_coordination(world);
 		see_handlers(world);
 		see_batches(world);
+		see_graphs(world);
 	}
 }
 

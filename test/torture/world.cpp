@@ -151,6 +151,14 @@ Counters::print(World &world)
 			  << world.batched.callbacks[1] << " failure, " << world.batched.callbacks[2]
 			  << " finish; refused " << world.batched.refusals << ", added in hand "
 			  << world.batched.added_in_hand << ", cancelled " << world.batched.cancels
+			  << "\ngraphs " << world.graphed.graphs << ", joined " << world.graphed.joined
+			  << ", to ended jobs " << world.graphed.late << ", refused " << world.graphed.refusals
+			  << ", children handed out " << world.graphed.children[0] << " cancel, "
+			  << world.graphed.children[1] << " run, " << world.graphed.children[2]
+			  << " hold; cancelled " << world.graphed.cancelled << "\nparents told "
+			  << world.graphed.parents_told << ", failed ones " << world.graphed.failed_told
+			  << "; callbacks " << world.graphed.callbacks[0] << " success, "
+			  << world.graphed.callbacks[1] << " finish; collections " << world.graphed.collections
 			  << "\nkills:";
 	for (const auto &[kind, n] : kinds)
 		std::cout << " " << kind << " " << n << ";";

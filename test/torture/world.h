@@ -4,6 +4,7 @@
 #include "batched.h"
 #include "cluster.h"
 #include "coordination.h"
+#include "graphed.h"
 #include "handled.h"
 #include "ledger.h"
 #include "timetable.h"
@@ -139,6 +140,7 @@ struct World
 	Timetable timetable{ledger};
 	Handled handled{ledger};
 	Batched batched{ledger};
+	Graphed graphed{ledger};
 	Gate gate;
 	Counters counters;
 	Cluster cluster;
@@ -174,6 +176,8 @@ struct World
 	std::atomic<bool> handlers = false;
 	/* The queues for batches exist. */
 	std::atomic<bool> batches = false;
+	/* The queues for graphs exist. */
+	std::atomic<bool> graphs = false;
 	World(std::string dir, std::string settings, uint64_t seed)
 		: cluster(std::move(dir), std::move(settings), seed), seed(seed)
 	{}

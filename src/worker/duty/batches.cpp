@@ -1,7 +1,7 @@
 /*
- * Duty: look at batches that memory was told of, and enqueue the callbacks that are due
- * (worker/batch_look.h). A step is one transaction. If it ends without a commit, no callback was enqueued,
- * and the batches are looked at again.
+ * Duty: look at the batches that are noted in memory (engine/batch_watch.h), and enqueue the
+ * callbacks that are due (worker/batch_look.h). A step is one transaction. If the transaction does
+ * not commit, no callback was enqueued, and the batches are looked at again.
  */
 #include "batches/look.h"
 #include "catalog/owner_sql.h"
@@ -12,11 +12,14 @@
 
 namespace pgq {
 
-/* A step ends when it has lasted so long, or has written so many rows of batches: others wait for them. */
+/*
+ * A step ends after this time (microseconds), or when it has written this many rows of batches,
+ * since other sessions wait for these rows.
+ */
 static constexpr int64 kStepTime = USECS_PER_SEC / 20;
 static constexpr int kFiredMost = 8;
 
-/* After a lock was not free: 10 ms, 20 ms ... 1 s. */
+/* Pause after a lock was not free: 10 ms, 20 ms ... 1 s. */
 static constexpr int64 kFirstPause = USECS_PER_SEC / 100;
 static constexpr int64 kLongestPause = USECS_PER_SEC;
 
@@ -31,14 +34,17 @@ find_later(BatchesState &state, int64 batch_id)
 	return nullptr;
 }
 
-/* Look at all batches at that time, since there is no room to remember one. */
+/* Look at all batches at that time. Called if the list has no room for a batch. */
 static void
 sweep_later(BatchesState &state, int64 at)
 {
 	state.sweep_at = Min(state.sweep_at, at);
 }
 
-/* Look at the batch again after a while. If it is in the list already, the delay is twice as long. */
+/*
+ * Look at the batch again after `delay`. If the batch is in the list already, double its last
+ * delay.
+ */
 static void
 look_later(BatchesState &state, int64 batch_id, int64 delay, int64 longest)
 {
@@ -122,7 +128,7 @@ struct Step
 		fired += state.looks[state.n - 1].result.has_fired;
 		CHECK_FOR_INTERRUPTS();
 	}
-	/* Begin a look at a batch that memory was not told of, and look. */
+	/* Look at a batch of which memory was not told. */
 	void begin(int64 batch_id)
 	{
 		begin_look(MyDatabaseId, batch_id);
@@ -134,7 +140,7 @@ struct Step
 
 /* ---- which batches ---- */
 
-/* Leave room in the step for other looks. */
+/* Look at batches of which memory was told. Leave room in the step for looks of other kinds. */
 static void
 look_at_told(Step &step)
 {
@@ -166,14 +172,17 @@ look_at_due(Step &step)
 		step.begin(ids[i]);
 	state.due = next_due_batch();
 	state.due_known = true;
-	/* If a batch is still due, a lock was not free. */
+	/*
+	 * If no row was written although batches were due, a lock was not free: wait before the next
+	 * try.
+	 */
 	if (n > 0 && step.fired == fired)
 		state.due = Max(state.due, wall_now() + kLongestPause);
 }
 
 /*
- * Go on with the sweep. All that comes during a sweep means another sweep, which begins when this one has
- * ended.
+ * Go on with the sweep. If memory notes during a sweep that all batches are to be looked at,
+ * another sweep begins when this one has ended.
  */
 static void
 sweep_on(Step &step)
@@ -200,7 +209,7 @@ sweep_on(Step &step)
 
 /* ---- a step ---- */
 
-/* After the commit: tell memory what each batch waits for. */
+/* Tell memory what the batch waits for. Called after the commit of the step. */
 static void
 end_look(BatchesState &state, const BatchesState::Look &look)
 {
@@ -217,7 +226,7 @@ end_look(BatchesState &state, const BatchesState::Look &look)
 			forget_later(state, id);
 			return await_change(MyDatabaseId, id);
 		case LookEnd::kLock:
-			/* The batch stays LOOKING: it is looked at again, whether or not it is told of. */
+			/* The batch stays LOOKING, so it is looked at again in any case. */
 			return look_later(state, id, kFirstPause, kLongestPause);
 		case LookEnd::kMembers:
 			look_later(state, id, kLongestPause, kLongestPause);
@@ -225,7 +234,7 @@ end_look(BatchesState &state, const BatchesState::Look &look)
 	}
 }
 
-/* Look again at batches at which a step was looking that has raised an error. */
+/* Put back the batches at which the last step was looking when it raised an error. */
 static void
 put_back_looks(BatchesState &state)
 {
@@ -265,7 +274,10 @@ settle_batches(SchedulerState &scheduler)
 			return;
 		read_few_rows();
 		keep_plans();
-		/* If a crash loses the commit, the callbacks and their marks are lost together. */
+		/*
+		 * A crash may lose this commit: then the callbacks and the marks in the rows are lost
+		 * together.
+		 */
 		commit_lazily();
 		Step step{state, now};
 		look_at_told(step);
@@ -297,7 +309,10 @@ batches_wanted_at(const SchedulerState &scheduler)
 	for (const auto &later : state.later)
 		if (later.batch_id != 0)
 			at = Min(at, later.at);
-	/* If the clock was set back, the time in a row can be far away. */
+	/*
+	 * If the clock was set back, the due_at of a row may be far in the future, so wait at most a
+	 * minute.
+	 */
 	if (state.due_known && state.due != DT_NOEND)
 		at = Min(at, now + Min<int64, int64>(state.due - wall_now(), USECS_PER_MINUTE));
 	return Max(at, state.not_before);

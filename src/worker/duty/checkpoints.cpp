@@ -32,7 +32,7 @@ clear_some(int64 *last)
 int64
 clear_checkpoints(SchedulerState &scheduler)
 {
-	static constexpr int64 kRest = USECS_PER_MINUTE; /* between two passes over the table */
+	static constexpr int64 kRest = USECS_PER_MINUTE; /* pause between two passes over the table */
 	auto &state = scheduler.checkpoints;
 	int64 began = monotonic_now();
 	if (!scheduler.database->clock.trusted(wall_now(), began))

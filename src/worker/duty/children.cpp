@@ -1,7 +1,8 @@
 /*
- * Duty: judge blocked children (dependencies/judge.h) that memory was told of, and delete dependencies
- * and outcomes that no job needs any more (dependencies/garbage.h). A step is one transaction of at most
- * 64 children: a parent with many children, and a chain of cancels, take many steps.
+ * Duty: judge blocked children (dependencies/judge.h) of which the scheduler was told, and delete
+ * dependencies and outcomes that no job needs any more (dependencies/garbage.h). A step is one
+ * transaction with at most 64 children. So a parent with many children, or a chain of cancels,
+ * takes many steps.
  */
 #include "core/ring_policy.h"
 #include "dependencies/garbage.h"
@@ -17,19 +18,30 @@ namespace pgq {
 
 /* ---- which children ---- */
 
-/* All blocked children are judged from here on, so what was told before is forgotten. */
+/* Judge all blocked children with this id or a greater one, besides those that memory was told of. */
+static void
+want_child_sweep(ChildrenState &state, int64 from)
+{
+	state.sweep_from = Min(state.sweep_from, from);
+	/* A sweep that has not come so far meets these children. */
+	if (state.sweeping && state.swept_to < state.sweep_from)
+		state.sweep_from = INT64_MAX;
+}
+
+/* Begin to judge all blocked children. The ids that are not judged yet are not needed any more. */
 static void
 begin_child_sweep(ChildrenState &state)
 {
 	state.taken = {};
-	state.next_child = state.next_parent = 0;
+	state.next_child = state.next_parent = state.left_n = 0;
 	state.sweeping = true;
 	state.swept_to = 0;
+	state.sweep_from = INT64_MAX;
 }
 
 /*
- * Judge the child again after 100 ms, 200 ms ... 1.6 s, as long as such children are left. Without room to
- * remember it, judge all children.
+ * Judge the child again after 100 ms. If such children are still left then, the next delays are 200
+ * ms, 400 ms ... 1.6 s. If the list has no room for the child, judge all children.
  */
 static void
 judge_later(ChildrenState &state, int64 child_id)
@@ -59,21 +71,51 @@ take_later(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 	std::copy(state.later, state.later + n, ids);
 	state.later_n = 0;
 	if (state.later_all)
-		begin_child_sweep(state);
+		want_child_sweep(state, 0);
 	state.later_all = false;
 	return n;
 }
 
 static int
-take_children_of_parent(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
+take_left(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 {
-	int n = children_of(state.taken.parent[state.next_parent], state.parent_to, ids);
-	state.parent_to = n > 0 ? ids[n - 1] : 0;
+	int n = state.left_n;
+	std::copy(state.left, state.left + n, ids);
+	state.left_n = 0;
+	return n;
+}
+
+/* A child of several parents is judged once, since they were all told of before the snapshot. */
+static int
+take_children_of_parents(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
+{
+	static constexpr int kParentsAtOnce = 128;
+	int parents = Min(kParentsAtOnce, state.taken.parents - state.next_parent);
+	int n = children_of(state.taken.parent + state.next_parent, parents, state.parents_to, ids);
+	state.parents_to = n > 0 ? ids[n - 1] : 0;
 	if (n < kChildrenAtOnce)
 	{
-		state.next_parent++;
-		state.parent_to = 0;
+		state.next_parent += parents;
+		state.parents_to = 0;
 	}
+	return n;
+}
+
+static bool
+has_taken(const ChildrenState &state)
+{
+	return state.next_child < state.taken.children || state.next_parent < state.taken.parents;
+}
+
+static int
+take_taken(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
+{
+	state.swept_last = false;
+	if (state.next_child == state.taken.children)
+		return take_children_of_parents(state, ids);
+	int n = Min(kChildrenAtOnce, state.taken.children - state.next_child);
+	std::copy_n(state.taken.child + state.next_child, n, ids);
+	state.next_child += n;
 	return n;
 }
 
@@ -81,7 +123,8 @@ static int
 take_swept(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 {
 	int n = blocked_after(state.swept_to, ids);
-	state.swept_to = n > 0 ? ids[n - 1] : 0;
+	state.swept_last = true;
+	state.swept_to = n > 0 ? ids[n - 1] : state.swept_to;
 	state.sweeping = n == kChildrenAtOnce;
 	return n;
 }
@@ -90,51 +133,98 @@ static bool
 has_children_to_judge(const SchedulerState &scheduler)
 {
 	const ChildrenState &state = scheduler.children;
-	return !state.begun || state.failed || state.sweeping ||
-		   state.next_child < state.taken.children || state.next_parent < state.taken.parents ||
-		   is_later_due(state) || has_told_children(scheduler.database);
+	return !state.begun || state.failed || state.left_n > 0 || state.sweeping ||
+		   state.sweep_from != INT64_MAX || has_taken(state) || is_later_due(state) ||
+		   has_told_children(scheduler.database);
 }
 
 /*
- * Return the next children to judge. Children that are told of while others are judged wait until these
- * are done.
+ * Return the next children to judge. Children of which memory is told while others are judged wait
+ * for these, but not for the end of a sweep.
  */
 static int
 next_children(SchedulerState &scheduler, int64 (&ids)[kChildrenAtOnce])
 {
 	ChildrenState &state = scheduler.children;
+	state.later_again = false;
+	if (state.left_n > 0)
+		return take_left(state, ids);
 	state.later_again = is_later_due(state);
 	if (state.later_again)
 		return take_later(state, ids);
-	if (state.next_child == state.taken.children && state.next_parent == state.taken.parents &&
-		!state.sweeping)
+	if (!has_taken(state))
 	{
 		take_told_jobs(scheduler.database, &state.taken);
 		state.next_child = state.next_parent = 0;
-		state.parent_to = 0;
-		if (state.taken.all)
-			begin_child_sweep(state);
+		state.parents_to = 0;
+		want_child_sweep(state, state.taken.all ? 0 : state.taken.all_from);
 	}
-	if (state.next_child < state.taken.children)
+	if (!state.sweeping && state.sweep_from != INT64_MAX)
 	{
-		int n = Min(kChildrenAtOnce, state.taken.children - state.next_child);
-		std::copy_n(state.taken.child + state.next_child, n, ids);
-		state.next_child += n;
-		return n;
+		state.sweeping = true;
+		state.swept_to = state.sweep_from - 1;
+		state.sweep_from = INT64_MAX;
 	}
-	if (state.next_parent < state.taken.parents)
-		return take_children_of_parent(state, ids);
+	if (has_taken(state) && (state.swept_last || !state.sweeping))
+		return take_taken(state, ids);
 	return state.sweeping ? take_swept(state, ids) : 0;
+}
+
+/* ---- children with an unknown parent ---- */
+
+/* Forget the children for which is_over(child) is true. */
+template <typename IsOver>
+static void
+forget_unknown(ChildrenState &state, IsOver is_over)
+{
+	auto *end = std::remove_if(state.unknown, state.unknown + state.unknown_n, is_over);
+	state.unknown_n = static_cast<int>(end - state.unknown);
+}
+
+static constexpr int64 kRowsMayCome = 5 * USECS_PER_MINUTE;
+/* After this time the sweep of each minute has settled the child, unless the child is gone. */
+static constexpr int64 kForgetUnknown = kRowsMayCome + 3 * USECS_PER_MINUTE;
+
+/*
+ * Return whether rows that could tell how the parent has ended are not expected any more: this process has
+ * known the child for five minutes, and no rows have come lately. A child that is not remembered for want
+ * of room waits until others are settled.
+ */
+static bool
+has_waited_for_rows(ChildrenState &state, const Database *db, int64 child_id)
+{
+	int64 now = monotonic_now();
+	if (is_stop_point("children-do-not-wait"))
+		return true;
+	forget_unknown(state, [=](const auto &child) { return now - child.since >= kForgetUnknown; });
+	for (int i = 0; i < state.unknown_n; i++)
+		if (state.unknown[i].child_id == child_id)
+			return now - state.unknown[i].since >= kRowsMayCome && !rows_may_come(db);
+	if (state.unknown_n < ChildrenState::kUnknownMax)
+		state.unknown[state.unknown_n++] = {child_id, now};
+	return false;
+}
+
+/* Return what to do with the child now. */
+static Verdict
+verdict_now(ChildrenState &state, const Database *db, const Judged &judged)
+{
+	if (judged.verdict == Verdict::kUnknown)
+		return has_waited_for_rows(state, db, judged.child_id) ? judged.otherwise
+															   : Verdict::kUnknown;
+	if (judged.verdict != Verdict::kLater)
+		forget_unknown(state, [&](const auto &child) { return child.child_id == judged.child_id; });
+	return judged.verdict;
 }
 
 /* ---- the step ---- */
 
 /* Carry out the verdict. Returns false if the child has to be judged again soon. */
 static bool
-carry_out(ChildrenState &state, const Judged &judged, bool *short_of_resources)
+carry_out(ChildrenState &state, int64 child_id, Verdict verdict, bool *short_of_resources)
 {
 	bool done = false;
-	switch (judged.verdict)
+	switch (verdict)
 	{
 		case Verdict::kWaits:
 			return true;
@@ -148,7 +238,9 @@ carry_out(ChildrenState &state, const Judged &judged, bool *short_of_resources)
 			break;
 	}
 	return !*short_of_resources &&
-		   survives([&] { done = settle_child(judged); }, short_of_resources) && done;
+		   survives([&] { done = settle_child(child_id, verdict == Verdict::kReady); },
+					short_of_resources) &&
+		   done;
 }
 
 static void
@@ -161,55 +253,38 @@ judge_some(SchedulerState &scheduler)
 	int n = next_children(scheduler, ids);
 	if (n == 0)
 		return;
-	int found = judge_children(ids, n, judged);
+	std::sort(ids, ids + n);
+	int looked = n;
+	int found = judge_children(ids, &looked, judged);
+	state.left_n = n - looked;
+	std::copy_n(ids + looked, state.left_n, state.left);
 	stop_point("children-judged");
 	for (int i = 0; i < found; i++)
-		if (!carry_out(state, judged[i], &short_of_resources))
+		if (!carry_out(state, judged[i].child_id, verdict_now(state, scheduler.database, judged[i]),
+					   &short_of_resources))
 			judge_later(state, judged[i].child_id);
 	if (short_of_resources)
 		rest_after_this();
 }
 
-/* A database that was updated from version 0.1 has no children before it has the columns for them. */
+/*
+ * Forget the children of which the scheduler was told. A database that was updated from version 0.1
+ * has no children before it gets the columns for them.
+ */
 static void
 forget_told(SchedulerState &scheduler)
 {
 	ChildrenState &state = scheduler.children;
 	take_told_jobs(scheduler.database, &state.taken);
 	state.taken = {};
-	state.next_child = state.next_parent = state.later_n = 0;
+	state.next_child = state.next_parent = state.left_n = state.later_n = 0;
 	state.sweeping = false;
+	state.sweep_from = INT64_MAX;
 }
 
 /*
- * Judge the next children. If a step has raised an error, it is not known which children were judged:
- * judge all.
- */
-static bool
-judge_step(SchedulerState &scheduler)
-{
-	ChildrenState &state = scheduler.children;
-	if (!state.begun)
-		begin_watching_children(scheduler.database);
-	state.begun = true;
-	if (state.failed)
-		begin_child_sweep(state);
-	state.failed = true;
-	bool served = serving_transaction(RowExclusiveLock, [&] {
-		if (!OidIsValid(look_at_tables().job_dependency) || !look_at_tables().has_batches)
-			return forget_told(scheduler);
-		read_few_rows();
-		judge_some(scheduler);
-	});
-	state.failed = false;
-	return served;
-}
-
-/* ---- garbage ---- */
-
-/*
- * Note that no job has a child, if that is so. The lock keeps away every transaction that inserts
- * dependencies, also a prepared one.
+ * If no job has a child, note that in memory. The lock excludes all open and prepared transactions
+ * that have inserted dependencies.
  */
 static void
 lower_flag(SchedulerState &scheduler)
@@ -221,7 +296,39 @@ lower_flag(SchedulerState &scheduler)
 		expect_no_children(scheduler.database);
 }
 
-/* Returns whether there is more garbage to look for. */
+/*
+ * Judge the next children. After an error in a step it is not known which children were judged;
+ * then judge all children.
+ */
+static bool
+judge_step(SchedulerState &scheduler)
+{
+	ChildrenState &state = scheduler.children;
+	bool first = !state.begun;
+	if (first)
+		begin_watching_children(scheduler.database);
+	state.begun = true;
+	if (state.failed)
+		begin_child_sweep(state);
+	state.failed = true;
+	bool served = serving_transaction(RowExclusiveLock, [&] {
+		if (!OidIsValid(look_at_tables().job_dependency) || !look_at_tables().has_batches)
+			return forget_told(scheduler);
+		if (first)
+			lower_flag(scheduler);
+		read_few_rows();
+		keep_plans();
+		/* If a crash loses the commit, the children are still blocked, and are judged after the start. */
+		commit_lazily();
+		judge_some(scheduler);
+	});
+	state.failed = false;
+	return served;
+}
+
+/* ---- garbage ---- */
+
+/* Take a step of the collection of garbage. Returns whether another step should follow at once. */
 static bool
 collect_step(SchedulerState &scheduler)
 {
@@ -279,19 +386,20 @@ settle_children(SchedulerState &scheduler)
 	if (state.unknown_at <= now)
 	{
 		state.unknown_at = INT64_MAX;
-		begin_child_sweep(state);
+		want_child_sweep(state, 0);
 	}
-	if (!has_children_to_judge(scheduler))
+	/* Children to judge may come without end. */
+	if (state.collect_at <= now || !has_children_to_judge(scheduler))
 		collect_garbage(scheduler);
 	else if (judge_step(scheduler))
 	{
-		/* Duties that have waited for longer run first. */
+		/* Other duties that are due run before the next step of this duty. */
 		state.delay = 0;
 		state.not_before = monotonic_now();
 	}
 	else
 	{
-		/* A lock was not free: 10 ms, 20 ms ... 1 s. */
+		/* A lock was not free. Try again after 10 ms, 20 ms ... 1 s. */
 		state.delay = Max(kHousekeeping / 100, Min(2 * state.delay, kHousekeeping));
 		state.not_before = monotonic_now() + state.delay;
 	}

@@ -35,9 +35,9 @@ store_setup(const QueueRef &ref, const HandlerSetup &setup)
 		hold->handler.set_up(setup, now);
 	});
 	/*
-	 * As long as the handler was suspended, workers have left the queue out. They read the handlers
-	 * again only when the definitions have changed. So tell them that, since a suspension can end
-	 * without such a change.
+	 * While the handler was suspended, workers did not serve the queue. A suspension can end
+	 * without a change of the definitions, but workers read the handlers again only after such a
+	 * change. So report a change.
 	 */
 	if (resumes)
 		tell_of_definitions(MyDatabaseId);
@@ -106,8 +106,8 @@ read_all_handlers(const Database *database)
 /* ---- after a crash of the server ---- */
 
 /*
- * Count the attempt of a job during whose call the server has crashed. The second time, the job
- * becomes a dead letter, whatever its max_attempts are.
+ * Count the attempt of a job during whose call the server has crashed. The second time the job
+ * becomes a dead letter, even if its max_attempts is greater.
  */
 static void
 count_crash(const CrashSuspect &suspect)
@@ -148,8 +148,8 @@ rest_after_crash(const CrashSuspect &suspect)
 	(void) change_queue(ref, [&](QueueHold &hold) {
 		hold->handler.rest(rest, monotonic_now(), wall_now());
 		/*
-		 * job_id is 0 if the call had several jobs. It is not known which of them has crashed the
-		 * server, so the next calls get one job each.
+		 * job_id is 0 if the call had several jobs. Any of these jobs may have crashed the server,
+		 * so the next calls get one job each.
 		 */
 		if (suspect.call.job_id == 0)
 			hold->handler.single_calls = 1000;
@@ -206,8 +206,8 @@ watch_handlers(SchedulerState &scheduler)
 	bool read = false;
 	bool first = !state.known;
 	/*
-	 * If the tables are locked, try again later. A TRUNCATE tells of itself at its commit, a moment
-	 * before it releases its lock, so the first try after a change is repeated soon.
+	 * If the tables are locked, try again later. Memory notes a TRUNCATE at its commit, a moment
+	 * before the TRUNCATE releases its lock. So the first try after a change is repeated soon.
 	 */
 	state.not_before = monotonic_now() + (state.tried == changes ? kHousekeeping : kSoon);
 	state.tried = changes;
@@ -248,8 +248,12 @@ int64
 handlers_wanted_at(const SchedulerState &scheduler)
 {
 	const auto &state = scheduler.handlers;
-	bool differ = state.known && state.changes != value_of(scheduler.database->definition_changes);
-	return differ ? Max(monotonic_now(), state.not_before) : scheduler.duties[kHandlersDuty].due;
+	uint32 changes = value_of(scheduler.database->definition_changes);
+	if (!state.known || state.changes == changes)
+		return scheduler.duties[kHandlersDuty].due;
+	/* Only a try to read these changes can make the next try wait; a new change is read at once. */
+	int64 now = monotonic_now();
+	return state.tried == changes ? Max(now, state.not_before) : now;
 }
 
 /* ---- the duty of a queue: start a worker ---- */
@@ -275,8 +279,8 @@ complain_of_workers()
 }
 
 /*
- * Register a worker, unless a database waits for a background worker for its scheduler. Otherwise
- * give the slot back.
+ * Register a worker. If that fails, or if a database lacks a background worker for its scheduler,
+ * give the slot back and return false.
  */
 static bool
 start_worker_process(HandlerOrder *order)

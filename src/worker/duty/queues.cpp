@@ -8,6 +8,7 @@
 #include "catalog/own_trigger.h"
 #include "catalog/shape.h"
 #include "catalog/token_key.h"
+#include "engine/child_watch.h"
 #include "engine/invalidate.h"
 #include "engine/named/lock_ends.h"
 #include "schedules/cron_schedule.h"
@@ -66,6 +67,27 @@ restore_triggers_of_segments()
 	return restored;
 }
 
+/*
+ * Restore the muted triggers of the segments, and of the tables of children. While they were muted, memory
+ * was told neither of children nor of parents, and did not expect any. Returns whether a trigger of a
+ * segment was muted.
+ */
+static bool
+restore_triggers_of_jobs(SchedulerState &scheduler, const Tables &t)
+{
+	bool of_segments = restore_triggers_of_segments();
+	bool restored = of_segments;
+	for (Oid table : {t.job_dependency, t.job_outcome})
+		if (OidIsValid(table) && has_half_muted_trigger(table))
+			(void) survives([&] { restored |= restore_triggers(table); });
+	if (restored)
+	{
+		note_rows_came(scheduler.database);
+		begin_watching_children(scheduler.database);
+	}
+	return of_segments;
+}
+
 /* Bring slots and triggers up to date. Act on the results after the table locks are released. */
 int64
 attach_queues(SchedulerState &scheduler)
@@ -90,7 +112,7 @@ attach_queues(SchedulerState &scheduler)
 		(void) free_gone_incarnations();
 		queues = attach_all_queues(t);
 		subscribed = OidIsValid(t.subscription);
-		doubtful = restore_triggers_of_segments();
+		doubtful = restore_triggers_of_jobs(scheduler, t);
 		if (has_half_muted_trigger(t.queue))
 			(void) restore_triggers(t.queue);
 		if (has_half_muted_trigger(t.timetable))

@@ -26,7 +26,7 @@ reconcile(SchedulerState &scheduler)
 		if (repair_forgotten(state, nullptr, nullptr) && !reconcile_rows(state, kRows))
 			pg_atomic_fetch_add_u64(&scheduler.database->reconciled, 1);
 		read_few_rows();
-		/* A sweep also looks at entries whose witness has ended, if a transaction has told of all batches. */
+		/* Check only when no batch is TOLD: a look at a batch finds ended witnesses, too. */
 		if (!scheduler.batches.sweeping && !has_told_batches(MyDatabaseId))
 			(void) survives([&] { check_witnesses(&scheduler.reconcile.witnesses); });
 	});
