@@ -74,7 +74,8 @@ my @causes = (
 		keep_doing('grows', 200, q{SELECT count(pgq_enqueue('grows', '1')) FROM generate_series(1, 50);} . "\n" . work('grows', 1));
 	}, sub { stop_doing('grows'); drain($node, 'grows') } ],
 	[ PgqQueueNearlyFull => 'full', sub {
-		sql(q{SELECT count(pgq_enqueue('full', '1', delay => '1 h')) FROM generate_series(1, 9)});
+		sql(q{SELECT count(pgq_enqueue('full', '1', delay => '1 h')) FROM generate_series(1, 8);
+			SELECT pgq_enqueue('full', '1', after => ARRAY[(SELECT min(job_id) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'full')])});
 	}, sub { sql(q{SELECT pgq_alter_queue('full', max_depth => 100)}) } ],
 	[ PgqJobsFail => 'failing', sub {
 		sql(q{SELECT count(pgq_enqueue('failing', '1')) FROM generate_series(1, 3)});
