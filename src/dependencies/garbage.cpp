@@ -3,6 +3,7 @@
 #include "catalog/owner_sql.h"
 #include "catalog/tables.h"
 #include "engine/child_watch.h"
+#include "load/attach.h"
 #include "pg/stop_point.h"
 #include "pg/survive.h"
 #include "rows/dependency_row.h"

@@ -6,6 +6,7 @@
 #include "pg/scope.h"
 #include "pg/stop_point.h"
 #include "rows/ended_job.h"
+#include "rows/insert.h"
 #include "txn/effects.h"
 
 #include <algorithm>
