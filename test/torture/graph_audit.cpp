@@ -129,18 +129,25 @@ await_judgement(Session &session)
 		});
 }
 
-/* Make blocked jobs due by SQL: they must not be handed out all the same. */
+/* Try to make blocked jobs due by SQL. The server refuses it. */
 static void
 make_due(Session &session)
 {
+	static constexpr char kRefused[] = "55000";
 	try
 	{
-		(void) session.connection.run("UPDATE pgq_ext.job SET run_at = clock_timestamp() WHERE "
-									  "blocked IS NOT NULL");
+		Rows rows =
+			session.connection.run("UPDATE pgq_ext.job SET run_at = clock_timestamp() WHERE "
+								   "blocked IS NOT NULL RETURNING job_id");
+		if (rows.size() > 0)
+			session.world.ledger.violation("SQL has made blocked jobs due");
 	}
 	catch (const SqlError &error)
 	{
-		session.judge(error, false, true);
+		if (error.state == kRefused)
+			session.world.counters.error(error.state);
+		else
+			session.judge(error, false, true);
 	}
 }
 
