@@ -172,11 +172,12 @@ spi_execute_kept(KeptPlan *plan, const char *sql, const SpiArgument *arguments, 
 	return execute_planned(plan, sql, arguments, n);
 }
 
+/* SAVE, as in spi_begin(): at one level of nesting the server allows no SAVE after a LOCAL change. */
 void
 keep_plans()
 {
 	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
-							 GUC_ACTION_LOCAL, true, 0, false);
+							 GUC_ACTION_SAVE, true, 0, false);
 }
 
 Datum
