@@ -89,7 +89,7 @@ fit_blocked(const TriggerData *data, HeapTuple row)
 	return with_run_at(data, row, kBlockedRunAt + USECS_PER_SEC);
 }
 
-/* Tell the scheduler of a child that has come, or that has to be judged anew. */
+/* Tell the scheduler of a child that was inserted, or that has to be judged again. */
 static void
 note_blocked(const TriggerData *data)
 {
