@@ -67,6 +67,9 @@ renew_scheduler();
 	ask($holder, "BEGIN; LOCK TABLE pgq_ext.job_$n IN ACCESS SHARE MODE");
 	close_segment($node, $n);
 	sql('INSERT INTO flag DEFAULT VALUES');
+	# A transaction that has begun before does not see the flag.
+	my $flagged = sql('SELECT clock_timestamp()');
+	wait_for($node, "count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'pgq_ext scheduler' AND xact_start < '$flagged'");
 	ask($holder, 'COMMIT');
 	end_session($holder);
 	ok($node->poll_query_until('postgres', "SELECT held_by ~ 'error: no truncation today' FROM pgq_ext.segment WHERE segment = $n"), 'an error that repeats is told by held_by')
@@ -127,16 +130,18 @@ renew_scheduler();
 	is(sqlstate($node, q{SELECT pgq_purge_queue('work')}), '55000', 'a function that is not ours is not called');
 	sql('DROP FUNCTION pgq_ext.is_leased(bigint); ALTER FUNCTION pgq_ext.hidden(bigint) RENAME TO is_leased');
 
+	# A session looks only at the segments that it uses.
+	my $n = fresh_segment($node);
 	my @decoys = (
 		[ 'a view for a sequence', 'ALTER SEQUENCE pgq_ext.token_mark RENAME TO hidden; CREATE VIEW pgq_ext.token_mark AS SELECT 1 AS last_value',
 			'DROP VIEW pgq_ext.token_mark; ALTER SEQUENCE pgq_ext.hidden RENAME TO token_mark' ],
 		[ 'an index of another table', 'CREATE TABLE other (a int, b int); ALTER INDEX pgq_ext.queue_name_key RENAME TO hidden; CREATE INDEX ON other (b); ALTER TABLE other SET SCHEMA pgq_ext;
 			ALTER INDEX pgq_ext.other_b_idx RENAME TO queue_name_key', 'DROP TABLE pgq_ext.other; ALTER INDEX pgq_ext.hidden RENAME TO queue_name_key' ],
-		[ 'an index of other columns', 'ALTER INDEX pgq_ext.job_0_by_id RENAME TO hidden; CREATE INDEX job_0_by_id ON pgq_ext.job_0 ((job_id + 1))',
-			'DROP INDEX pgq_ext.job_0_by_id; ALTER INDEX pgq_ext.hidden RENAME TO job_0_by_id' ],
-		[ 'an index of another kind', 'ALTER INDEX pgq_ext.job_0_by_id RENAME TO hidden; CREATE INDEX job_0_by_id ON pgq_ext.job_0 USING brin (job_id)',
-			'DROP INDEX pgq_ext.job_0_by_id; ALTER INDEX pgq_ext.hidden RENAME TO job_0_by_id' ],
-		[ 'a segment with more to its name', 'ALTER TABLE pgq_ext.job_0 RENAME TO "job_0 x"', 'ALTER TABLE pgq_ext."job_0 x" RENAME TO job_0' ]);
+		[ 'an index of other columns', qq{ALTER INDEX pgq_ext.job_${n}_by_id RENAME TO hidden; CREATE INDEX job_${n}_by_id ON pgq_ext.job_$n ((job_id + 1))},
+			qq{DROP INDEX pgq_ext.job_${n}_by_id; ALTER INDEX pgq_ext.hidden RENAME TO job_${n}_by_id} ],
+		[ 'an index of another kind', qq{ALTER INDEX pgq_ext.job_${n}_by_id RENAME TO hidden; CREATE INDEX job_${n}_by_id ON pgq_ext.job_$n USING brin (job_id)},
+			qq{DROP INDEX pgq_ext.job_${n}_by_id; ALTER INDEX pgq_ext.hidden RENAME TO job_${n}_by_id} ],
+		[ 'a segment with more to its name', qq{ALTER TABLE pgq_ext.job_$n RENAME TO "job_$n x"}, qq{ALTER TABLE pgq_ext."job_$n x" RENAME TO job_$n} ]);
 	for my $decoy (@decoys)
 	{
 		my ($what, $put, $remove) = @$decoy;

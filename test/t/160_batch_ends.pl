@@ -82,17 +82,19 @@ my $moved = batch('q', 2);
 is(sql(q{SELECT pgq_fail(job_id, lease, 'broken') FROM pgq_claim('q')}), 'dead', 'a member waits, and one is dead');
 my $places = "SELECT (SELECT segment FROM pgq_ext.job WHERE batch_id = $moved), (SELECT segment FROM pgq_ext.dead_job WHERE batch_id = $moved)";
 my ($job, $dead) = split /\|/, sql($places);
-my $ending = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
-for (my ($job_now, $dead_now) = ($job, $dead); monotonic() < $ending && ($job_now == $job || $dead_now == $dead);)
+# A row that has been moved twice may be where it was at first.
+my ($job_moved, $dead_moved);
+for (my $ending = monotonic() + $PostgreSQL::Test::Utils::timeout_default; monotonic() < $ending && !($job_moved && $dead_moved);)
 {
 	sql(q{SELECT count(pgq_enqueue('churn', to_jsonb(i))) FROM generate_series(1, 500) i;
 		SELECT count(pgq_fail(job_id, lease, repeat('broken ', 50), retry => false)) FROM pgq_claim('churn', 1000);
 		DELETE FROM pgq_ext.dead_job USING pgq_ext.queue q WHERE q.queue = 'churn' AND dead_job.queue_id = q.queue_id});
-	($job_now, $dead_now) = split /\|/, sql($places);
+	my ($job_now, $dead_now) = split /\|/, sql($places);
+	$job_moved ||= $job_now != $job;
+	$dead_moved ||= $dead_now != $dead;
 }
-my ($job_then, $dead_then) = split /\|/, sql($places);
-isnt($job_then, $job, 'the member was moved to another segment');
-isnt($dead_then, $dead, '... and the dead letter, too');
+ok($job_moved, 'the member was moved to another segment');
+ok($dead_moved, '... and the dead letter, too');
 is(notes($moved), 'added 2, dead 1', '... without a note');
 sql(q{SELECT pgq_purge_queue('q'); DELETE FROM pgq_ext.dead_job USING pgq_ext.queue q WHERE q.queue = 'q' AND dead_job.queue_id = q.queue_id});
 is(notes($moved), 'added 2, dead 1, purged 1, dead letter deleted 1', '... which their ends leave');
