@@ -7,11 +7,12 @@
 #include "api/job_arguments.h"
 #include "api/result_rows.h"
 #include "api/trigger_data.h"
-#include "engine/copies.h"
-#include "load/attach.h"
+#include "catalog/queue_row.h"
 #include "topics/bind.h"
 #include "topics/publish.h"
 #include "topics/route.h"
+
+#include <algorithm>
 
 namespace pgq {
 
@@ -56,6 +57,16 @@ change_topic_rights(FunctionCallInfo fcinfo,
 	std::string_view pattern = checked_pattern(DatumGetTextPP(required(fcinfo, 0, "pattern")));
 	char *role = TextDatumGetCString(required(fcinfo, 1, "role"));
 	change(pattern, role, topic_rights_of_argument(fcinfo, 2));
+}
+
+/* Return the rows of all queues, sorted by id. */
+static const QueueRow *
+sorted_queue_rows(int *n)
+{
+	QueueRow *queues = read_queue_rows(look_at_tables(), n);
+	std::sort(queues, queues + *n,
+			  [](const QueueRow &a, const QueueRow &b) { return a.queue_id < b.queue_id; });
+	return queues;
 }
 
 /* The number of the argument must_route of pgq_publish. */
@@ -120,15 +131,19 @@ pgq_route(PG_FUNCTION_ARGS)
 	ResultRows rows(fcinfo);
 	text *topic = DatumGetTextPP(required(fcinfo, 0, "topic"));
 	Route route = route_topic(checked_topic(topic));
+	/* Read the names from the table: the function also works on a standby, where no queue is attached. */
+	int n;
+	const QueueRow *queues = sorted_queue_rows(&n);
 	for (int i = 0; i < route.n; i++)
 	{
 		const Binding &binding = route.bindings[i];
-		QueueRef ref;
-		char name[kQueueNameMax + 1] = "";
-		if (!attach_queue_by_id(tables(), binding.queue_id, &ref) || !copy_name(ref, name))
+		const QueueRow *queue = std::lower_bound(
+			queues, queues + n, binding.queue_id,
+			[](const QueueRow &known, int32 queue_id) { return known.queue_id < queue_id; });
+		if (queue == queues + n || queue->queue_id != binding.queue_id)
 			continue;
 		ResultRow<RouteColumn> row;
-		row.set(RouteColumn::kQueue, static_cast<const char *>(name));
+		row.set(RouteColumn::kQueue, static_cast<const char *>(queue->name));
 		if (may_see(binding.queue_id))
 			row.set_datum(RouteColumn::kPattern,
 						  PointerGetDatum(cstring_to_text_with_len(
