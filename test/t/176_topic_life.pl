@@ -201,6 +201,14 @@ is(queues_of('x.y'), 'a', 'a new queue of the same name does not inherit them');
 is(sql(q{SELECT count(*) FROM pgq_ext.topic_binding WHERE queue_id NOT IN (SELECT queue_id FROM pgq_ext.queue)}), '0', '... nothing of them is left');
 sql(q{SELECT pgq_bind('x.*', 'b'), pgq_purge_queue('a')});
 
+# An error of a queue that may be skipped when it is full.
+sql(q{SELECT pgq_bind('skip', 'b', '{"when_full": "skip"}')});
+is((sqlstate($node, q{SELECT * FROM pgq_publish('skip', '1', unique_key => 'k', unique_until => 'bad')}))[0], '22023', 'an error');
+is(queues_of('skip'), 'b', 'a queue that may be skipped');
+like((ask(session_in('postgres'), q{SELECT * FROM pgq_publish('skip', '1', unique_key => 'k', on_conflict => 'bad')}))[1], qr/on_conflict/, '... an error');
+is(queues_of('skip'), 'b', '... after which the session goes on');
+sql(q{SELECT pgq_unbind('skip', 'b')});
+
 # ---- SQL of an administrator ----
 
 # What a session sees that has remembered the bindings, and what a new one sees. [what, change, queues or SQLSTATE, undo]
