@@ -73,8 +73,7 @@ hash_of_row_key(const WatchedColumns &columns, TupleTableSlot *row)
 			continue;
 		bool is_null;
 		Datum value = slot_getattr(row, column.number, &is_null);
-		uint32 part =
-			is_null ? 0 : datum_image_hash(value, column.by_value, column.length);
+		uint32 part = is_null ? 0 : datum_image_hash(value, column.by_value, column.length);
 		hash = hash_combine64(hash, part);
 	}
 	return hash;
@@ -113,7 +112,8 @@ RepeatedKeys::count(const WatchedColumns &columns, RowReader *rows, uint32 KeyCo
 		control.keysize = sizeof(uint64);
 		control.entrysize = sizeof(KeyCount);
 		control.hcxt = CurrentMemoryContext;
-		counts_ = hash_create("pgq_ext keys", 1024, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		counts_ =
+			hash_create("pgq_ext keys", 1024, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
 	while (rows->next())
 	{
@@ -156,10 +156,10 @@ class PendingRows
 {
 public:
 	PendingRows(const WatchedColumns &columns, TupleDesc desc)
-		: columns_(columns), a_(MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple)),
+		: columns_(columns),
+		  a_(MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple)),
 		  b_(MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple))
-	{
-	}
+	{}
 
 	void add(TupleTableSlot *row, bool is_old);
 	void pair();
@@ -230,12 +230,11 @@ PendingRows::pair_run(size_t *first, size_t *last)
 void
 PendingRows::pair()
 {
-	auto *order = static_cast<size_t *>(
-		palloc_extended((n_ + 1) * sizeof(size_t), MCXT_ALLOC_HUGE));
+	auto *order =
+		static_cast<size_t *>(palloc_extended((n_ + 1) * sizeof(size_t), MCXT_ALLOC_HUGE));
 	for (size_t i = 0; i < n_; i++)
 		order[i] = i;
-	std::sort(order, order + n_,
-			  [&](size_t i, size_t j) { return rows_[i].hash < rows_[j].hash; });
+	std::sort(order, order + n_, [&](size_t i, size_t j) { return rows_[i].hash < rows_[j].hash; });
 	for (size_t i = 0; i < n_;)
 	{
 		size_t end = i;
@@ -264,8 +263,7 @@ PendingRows::visit(const ChangeVisitor &visit)
 			visit(ChangeOp::kInsert, nullptr, row);
 			continue;
 		}
-		TupleTableSlot *before =
-			ExecStoreMinimalTuple(rows_[rows_[i].partner].tuple, a_, false);
+		TupleTableSlot *before = ExecStoreMinimalTuple(rows_[rows_[i].partner].tuple, a_, false);
 		if (!is_unchanged(columns_, before, row))
 			visit(ChangeOp::kUpdate, before, row);
 	}

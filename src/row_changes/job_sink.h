@@ -1,18 +1,11 @@
 /* Enqueues the jobs of a statement into the queues of the target, in batches. */
 #pragma once
 
-#include "catalog/binding_row.h"
 #include "enqueue/unique_key.h"
 #include "row_changes/watch.h"
+#include "topics/target.h"
 
 namespace pgq {
-
-/* A queue that gets the jobs. */
-struct SinkQueue
-{
-	QueueRef ref;
-	Binding binding; /* of a topic: by which the queue gets the jobs */
-};
 
 class JobSink
 {
@@ -46,9 +39,8 @@ private:
 	void add_queue(const Binding &binding);
 	void find_queues();
 	void flush();
-	void flush_plain(const SinkQueue &queue);
-	void flush_coalesced(const SinkQueue &queue);
-	template <typename Enqueue> void into_queue(const SinkQueue &queue, Enqueue enqueue);
+	void flush_plain(const Target &queue);
+	void flush_coalesced(const Target &queue);
 
 	/* A batch is enqueued when its payloads have that many bytes, or when it has kInsertBatch jobs. */
 	static constexpr Size kBatchBytes = 1024 * 1024;
@@ -58,7 +50,7 @@ private:
 	JobSpec spec_; /* what all jobs have */
 	SegmentSet segments_;
 	MemoryContext scratch_;
-	SinkQueue *queues_ = nullptr;
+	Target *queues_ = nullptr;
 	int n_queues_ = 0;
 	Jsonb *payloads_[kInsertBatch];
 	text *keys_[kInsertBatch];

@@ -12,9 +12,8 @@ set_output_settings()
 		const char *name;
 		const char *value;
 	} settings[] = {
-		{"bytea_output", "hex"}, {"extra_float_digits", "1"},
-		{"IntervalStyle", "iso_8601"}, {"lc_monetary", "C"}, {"quote_all_identifiers", "off"},
-		{"TimeZone", "UTC"},
+		{"bytea_output", "hex"}, {"extra_float_digits", "1"},	   {"IntervalStyle", "iso_8601"},
+		{"lc_monetary", "C"},	 {"quote_all_identifiers", "off"}, {"TimeZone", "UTC"},
 	};
 	if (DateStyle != USE_ISO_DATES)
 		(void) set_config_option("DateStyle", "ISO", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
@@ -40,10 +39,11 @@ json_string(const char *text, size_t length)
 {
 	JsonbValue value{};
 	if (length > JENTRY_OFFLENMASK)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("value is too long for JSON"),
-						errdetail("The text of the value has %zu bytes. A string in JSON has at most %d "
-								  "bytes.",
-								  length, JENTRY_OFFLENMASK)));
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("value is too long for JSON"),
+				 errdetail("The text of the value has %zu bytes. A string in JSON has at most %d "
+						   "bytes.",
+						   length, JENTRY_OFFLENMASK)));
 	value.type = jbvString;
 	value.val.string.len = static_cast<int>(length);
 	value.val.string.val = const_cast<char *>(text);
@@ -106,7 +106,8 @@ tree_of(JsonbContainer *container)
 	JsonbValue tree{};
 	if (is_object)
 		tree = json_object(
-			static_cast<JsonbPair *>(palloc_extended(room * sizeof(JsonbPair), MCXT_ALLOC_HUGE)), 0);
+			static_cast<JsonbPair *>(palloc_extended(room * sizeof(JsonbPair), MCXT_ALLOC_HUGE)),
+			0);
 	else
 	{
 		tree.type = jbvArray;
@@ -132,7 +133,8 @@ numeric_value(Datum value)
 {
 	Numeric number = DatumGetNumeric(value);
 	if (numeric_is_nan(number) || numeric_is_inf(number))
-		return json_string(DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number))));
+		return json_string(
+			DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number))));
 	return json_number(number);
 }
 
@@ -177,10 +179,10 @@ RowJson::other_value(int i, Datum value)
 		MemoryContext caller = MemoryContextSwitchTo(memory_);
 		Node *argument = reinterpret_cast<Node *>(makeNullConst(column.type, -1, InvalidOid));
 		fmgr_info(F_TO_JSONB, function);
-		fmgr_info_set_expr(reinterpret_cast<Node *>(makeFuncExpr(
-							   F_TO_JSONB, JSONBOID, list_make1(argument), InvalidOid, InvalidOid,
-							   COERCE_EXPLICIT_CALL)),
-						   function);
+		fmgr_info_set_expr(
+			reinterpret_cast<Node *>(makeFuncExpr(F_TO_JSONB, JSONBOID, list_make1(argument),
+												  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL)),
+			function);
 		MemoryContextSwitchTo(caller);
 	}
 	return tree_of(&DatumGetJsonbP(FunctionCall1(function, value))->root);
@@ -250,10 +252,10 @@ say_column(void *context)
 }
 
 RowJson::RowJson(const Watch &watch)
-	: watch_(watch), memory_(CurrentMemoryContext),
+	: watch_(watch),
+	  memory_(CurrentMemoryContext),
 	  to_jsonb_(static_cast<FmgrInfo *>(palloc0((watch.columns.n + 1) * sizeof(FmgrInfo))))
-{
-}
+{}
 
 /* Return the object of the wanted columns. They are sorted as the keys of the object have to be. */
 JsonbValue

@@ -17,7 +17,7 @@ static constexpr std::string_view kQueuePrefix = "queue:";
 /* ---- arguments of functions ---- */
 
 static void
-set_topic(Target *target, std::string_view name)
+set_topic(WatchTarget *target, std::string_view name)
 {
 	target->is_topic = true;
 	if (name.size() > kMaxTopicLength)
@@ -28,10 +28,10 @@ set_topic(Target *target, std::string_view name)
 	memcpy(target->name, name.data(), name.size());
 }
 
-Target
+WatchTarget
 target_of_argument(Datum argument)
 {
-	Target target{};
+	WatchTarget target{};
 	const text *value = DatumGetTextPP(argument);
 	std::string_view given = {VARDATA_ANY(value), static_cast<size_t>(VARSIZE_ANY_EXHDR(value))};
 	if (given.starts_with(kTopicPrefix))
@@ -41,8 +41,8 @@ target_of_argument(Datum argument)
 	}
 	if (given.starts_with(kQueuePrefix))
 		given.remove_prefix(kQueuePrefix.size());
-	Datum name = PointerGetDatum(
-		cstring_to_text_with_len(given.data(), static_cast<int>(given.size())));
+	Datum name =
+		PointerGetDatum(cstring_to_text_with_len(given.data(), static_cast<int>(given.size())));
 	strlcpy(target.name, queue_name(name), sizeof(target.name));
 	return target;
 }
@@ -57,9 +57,8 @@ read_queue(int32 queue_id, char **name, TimestampTz *created_at)
 	MemoryContext caller = CurrentMemoryContext;
 	bool found = false;
 	as_owner([&] {
-		found =
-			spi_execute("SELECT queue, created_at FROM pgq_ext.queue WHERE queue_id = $1",
-						arguments) > 0;
+		found = spi_execute("SELECT queue, created_at FROM pgq_ext.queue WHERE queue_id = $1",
+							arguments) > 0;
 		if (found)
 		{
 			*name = MemoryContextStrdup(caller, TextDatumGetCString(spi_value(0, 1, TEXTOID)));
@@ -70,7 +69,7 @@ read_queue(int32 queue_id, char **name, TimestampTz *created_at)
 }
 
 void
-identify_queue(Target *target)
+identify_queue(WatchTarget *target)
 {
 	char *name;
 	target->queue_id = resolve_queue(tables(), target->name, Permission::kEnqueue).queue_id;
@@ -80,7 +79,7 @@ identify_queue(Target *target)
 }
 
 bool
-find_target_queue(const Target &target, char **name)
+find_target_queue(const WatchTarget &target, char **name)
 {
 	TimestampTz created_at;
 	return read_queue(target.queue_id, name, &created_at) && created_at == target.created_at;
@@ -95,8 +94,7 @@ interface_function(const char *name)
 	Oid found = InvalidOid;
 	CatCList *list = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(name));
 	for (int i = 0; i < list->n_members && !OidIsValid(found); i++)
-		if (Oid oid =
-				reinterpret_cast<Form_pg_proc>(GETSTRUCT(&list->members[i]->tuple))->oid;
+		if (Oid oid = reinterpret_cast<Form_pg_proc>(GETSTRUCT(&list->members[i]->tuple))->oid;
 			is_member(ProcedureRelationId, oid))
 			found = oid;
 	ReleaseSysCacheList(list);
@@ -113,7 +111,7 @@ at_function_change(Datum, CacheId, uint32)
 
 /* Return the OID of pgq_enqueue or pgq_publish, and remember both until a function changes. */
 static Oid
-function_for(const Target &target)
+function_for(const WatchTarget &target)
 {
 	static constinit bool watches_functions = false;
 	static constinit Oid functions[2] = {};
@@ -130,7 +128,7 @@ function_for(const Target &target)
 }
 
 static void
-require_execute(const Target &target)
+require_execute(const WatchTarget &target)
 {
 	Oid function = function_for(target);
 	const char *name = target.is_topic ? "pgq_publish" : "pgq_enqueue";
@@ -146,7 +144,7 @@ require_execute(const Target &target)
 }
 
 void
-require_right_on_target(const Target &target)
+require_right_on_target(const WatchTarget &target)
 {
 	require_execute(target);
 	if (!target.is_topic)
@@ -158,22 +156,22 @@ require_right_on_target(const Target &target)
 /* ---- arguments of triggers ---- */
 
 const char *
-name_argument(const Target &target)
+name_argument(const WatchTarget &target)
 {
 	std::string_view prefix = target.is_topic ? kTopicPrefix : kQueuePrefix;
 	return psprintf("%s%s", prefix.data(), target.name);
 }
 
 const char *
-identity_argument(const Target &target)
+identity_argument(const WatchTarget &target)
 {
-	return target.is_topic ? ""
-						   : psprintf("%d.%lld", target.queue_id,
-									  static_cast<long long>(target.created_at));
+	return target.is_topic
+			   ? ""
+			   : psprintf("%d.%lld", target.queue_id, static_cast<long long>(target.created_at));
 }
 
 bool
-target_of_trigger(const char *name, const char *identity, Target *target)
+target_of_trigger(const char *name, const char *identity, WatchTarget *target)
 {
 	*target = {};
 	std::string_view given = name;
@@ -196,7 +194,7 @@ target_of_trigger(const char *name, const char *identity, Target *target)
 }
 
 bool
-is_same_target(const Target &of_trigger, const Target &of_argument)
+is_same_target(const WatchTarget &of_trigger, const WatchTarget &of_argument)
 {
 	char *name;
 	if (of_trigger.is_topic != of_argument.is_topic)

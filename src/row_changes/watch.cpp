@@ -188,8 +188,8 @@ watch_that_fires(Relation rel, const Trigger &trigger)
 		begin_to_remember();
 	if (hash_get_num_entries(known_watches) % kWatchesToRemove == kWatchesToRemove - 1)
 		remove_forgotten();
-	auto *known = static_cast<KnownWatch *>(
-		hash_search(known_watches, &trigger.tgoid, HASH_ENTER, &found));
+	auto *known =
+		static_cast<KnownWatch *>(hash_search(known_watches, &trigger.tgoid, HASH_ENTER, &found));
 	if (!found)
 	{
 		known->valid = false;

@@ -18,7 +18,7 @@ struct Watch
 	Oid owner; /* of `relation` */
 	char trigger[NAMEDATALEN];
 	char *table; /* qualified_name() of `named` */
-	Target target;
+	WatchTarget target;
 	WatchedColumns columns;
 };
 

@@ -64,8 +64,8 @@ trigger_of_row(HeapTuple tuple, TupleDesc desc)
 	found.relation = form->tgrelid;
 	found.name = pstrdup(NameStr(form->tgname));
 	found.type = form->tgtype;
-	found.enabled = form->tgenabled == TRIGGER_FIRES_ON_ORIGIN ||
-					form->tgenabled == TRIGGER_FIRES_ALWAYS;
+	found.enabled =
+		form->tgenabled == TRIGGER_FIRES_ON_ORIGIN || form->tgenabled == TRIGGER_FIRES_ALWAYS;
 	(void) heap_getattr(tuple, Anum_pg_trigger_tgoldtable, desc, &is_null);
 	found.has_old = !is_null;
 	(void) heap_getattr(tuple, Anum_pg_trigger_tgnewtable, desc, &is_null);

@@ -85,17 +85,15 @@ all_columns_of(Oid relation)
 	ColumnList list{};
 	list.relation = relation;
 	HeapTuple row = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
-	int n = HeapTupleIsValid(row)
-				? reinterpret_cast<Form_pg_class>(GETSTRUCT(row))->relnatts
-				: 0;
+	int n = HeapTupleIsValid(row) ? reinterpret_cast<Form_pg_class>(GETSTRUCT(row))->relnatts : 0;
 	if (HeapTupleIsValid(row))
 		ReleaseSysCache(row);
 	list.columns = static_cast<WatchedColumn *>(palloc0((n + 1) * sizeof(WatchedColumn)));
 	list.not_null = static_cast<bool *>(palloc0((n + 1) * sizeof(bool)));
 	for (int i = 1; i <= n; i++)
 	{
-		HeapTuple tuple =
-			SearchSysCache2(ATTNUM, ObjectIdGetDatum(relation), Int16GetDatum(static_cast<int16>(i)));
+		HeapTuple tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relation),
+										  Int16GetDatum(static_cast<int16>(i)));
 		if (!HeapTupleIsValid(tuple))
 			continue;
 		add_column(&list, reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple)));
@@ -228,7 +226,7 @@ read_watched_columns(const WatchTrigger &trigger, WatchedColumns *read)
 	else
 		fault = mark_columns(list, trigger, kColumnList, &WatchedColumn::in_image);
 	if (fault.message == nullptr)
-		fault = mark_key(list, trigger, watch);
+		fault = mark_key(list, trigger, read);
 	if (fault.message != nullptr)
 		return fault;
 	/* A coalescing watch compares all columns, though its jobs have none but the key. */
@@ -240,8 +238,8 @@ read_watched_columns(const WatchTrigger &trigger, WatchedColumns *read)
 	std::sort(list.columns, end, is_before);
 	read->list = list.columns;
 	read->n = static_cast<int>(end - list.columns);
-	read->has_key = std::any_of(list.columns, end,
-								 [](const WatchedColumn &column) { return column.in_key; });
+	read->has_key =
+		std::any_of(list.columns, end, [](const WatchedColumn &column) { return column.in_key; });
 	return {};
 }
 

@@ -43,7 +43,8 @@ struct WatchedColumns
 	bool coalescing;  /* the jobs have neither new nor old */
 	bool has_key;
 	bool primary_key; /* the key is the primary key; there is none if has_key is false */
-	bool key_is_unique; /* no two rows of the table have the same key, not even during a statement */
+	bool
+		key_is_unique; /* no two rows of the table have the same key, not even during a statement */
 	/* in the order of the keys of a jsonb object */
 	WatchedColumn *list;
 	int n;
