@@ -369,6 +369,13 @@ BEGIN
     FROM aged a WHERE a.age > interval '5 min';
 END $$;
 
+CREATE FUNCTION pgq_ext.check_watched_tables() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.status, format('table %s, target %s: %s', e.relation::regclass, e.target, e.problem)
+    FROM pgq_ext.watch_entries() e WHERE e.problem IS NOT NULL;
+END $$;
+
 DO $$
 DECLARE
     f regprocedure;
@@ -436,7 +443,8 @@ BEGIN
         ('children', 'none waits for a dead letter', 'Redrive the dead letter: SELECT pgq_retry(...). Or delete it, which cancels the jobs: SELECT pgq_cancel(...).'),
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
-        ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)
+        ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.'),
+        ('watched tables', 'no change is missed', 'Call pgq_watch_table for the table and target again: it makes triggers that are missing or disabled, and takes other columns. Or stop the watch with pgq_unwatch_table. SELECT * FROM pgq_ext.watch shows all watches.')) AS v (name, ok, hint)
     LOOP
         checked_at := clock_timestamp();
         BEGIN
