@@ -430,6 +430,15 @@ SELECT pgq_router.make(verb, arguments, result, format('BEGIN PERFORM pgq_router
     ('pgq_close_batch', 'batch bigint', 'void'),
     ('pgq_cancel_batch', 'batch bigint', 'bigint')) v (verb, arguments, result);
 
+-- The triggers of a watch enqueue in the transaction that changes the table, so on the shard that has the table.
+SELECT pgq_router.make(verb, arguments, result, format($body$
+BEGIN
+    PERFORM pgq_router.refuse(%L, 'Connect to each shard that has the table, and make the call there: SELECT shard, conninfo FROM pgq_router.shard.',
+        'A watched table enqueues its jobs on the shard where it is.');
+END $body$, verb)) FROM (VALUES
+    ('pgq_watch_table', '"table" regclass, target text, columns text[] = null, key text[] = null', 'void'),
+    ('pgq_unwatch_table', '"table" regclass, target text', 'boolean')) v (verb, arguments, result);
+
 -- ---- on all shards ----
 
 -- Make a function that calls all shards, one after the other, after all have answered. fold: expression that combines
@@ -890,6 +899,7 @@ BEGIN
         ('run', 'name text, period interval, period_start timestamptz, token bigint, owner text, started_at timestamptz, finished_at timestamptz, result jsonb, tries integer'),
         ('schedule', 'schedule text, cron text, timezone text, queue text, payload jsonb, missed text, options jsonb, paused boolean, next_run_at timestamptz, last_run_at timestamptz, last_job_id bigint, last_error text'),
         ('binding', 'pattern text, queue text, when_full text, created_at timestamptz, maker text'),
+        ('watch', '"table" text, target text, columns text[], key text[], coalescing boolean, triggers text[], part_of text, problem text'),
         ('segment', 'segment integer, relation text, parent text, state text, live_rows bigint, size bigint, age interval, held_by text, truncations bigint, moved_in bigint, moved_out bigint')
         ) w (name, columns)
     LOOP

@@ -240,6 +240,11 @@ error_ok('a lease of the session', q{SELECT pgq_claim('q', session_bound => true
 error_ok('a lock of the session', q{SELECT pgq_lock('l', session_bound => true)}, '0A000', qr/HINT:  Connect to shard \d/);
 error_ok('an assertion', 'SELECT pgq_assert_lease(1, 1)', '0A000', qr/HINT:  Connect to the shard/);
 error_ok('an assertion of a lock', q{SELECT pgq_assert_lock('l', 1)}, '0A000');
+error_ok('watching a table', q{SELECT pgq_watch_table('pgq_router.slot', 'q')}, '0A000', qr/pgq_watch_table cannot go through a router/, qr/DETAIL:  A watched table enqueues its jobs on the shard where it is/, qr/HINT:  Connect to each shard that has the table/);
+error_ok('... and no longer', q{SELECT pgq_unwatch_table('pgq_router.slot', 'q')}, '0A000');
+on(0, q{CREATE TABLE watched (n int PRIMARY KEY); SELECT pgq_watch_table('watched', 'q')});
+is(sql(q{SELECT "table", target, shard FROM pgq_ext.watch}), 'watched|queue:q|0', 'what a shard watches is seen');
+on(0, 'DROP TABLE watched');
 error_ok('a new batch', 'SELECT pgq_create_batch()', '0A000', qr/pgq_create_batch cannot go through a router/, qr/DETAIL:  A batch is on one shard/, qr/HINT:  Connect to the shard of the batch.*pgq_router\.shard/);
 error_ok('closing a batch', 'SELECT pgq_close_batch(1)', '0A000', qr/pgq_close_batch cannot/);
 error_ok('a job of a batch', q{SELECT pgq_enqueue('q', '1', batch => 1)}, '0A000', qr/pgq_enqueue with a batch cannot/);
