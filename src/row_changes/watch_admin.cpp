@@ -60,12 +60,11 @@ require_trigger_function()
 	if (OidIsValid(function) && has_execute(function, GetUserId()))
 		return;
 	const char *role = GetUserNameFromId(GetUserId(), false);
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied for function pgq_ext.row_changed"),
-			 errdetail("A role that makes triggers needs EXECUTE on their function."),
-			 errhint("Run GRANT EXECUTE ON FUNCTION pgq_ext.row_changed TO %s.",
-					 quote_identifier(role))));
+	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					errmsg("permission denied for function pgq_ext.row_changed"),
+					errdetail("A role that makes triggers needs EXECUTE on their function."),
+					errhint("Run GRANT EXECUTE ON FUNCTION pgq_ext.row_changed TO %s.",
+							quote_identifier(role))));
 }
 
 static void
