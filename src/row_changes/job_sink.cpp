@@ -37,11 +37,11 @@ JobSink::find_queues()
 		add_queue({watch_.target.queue_id, false, {}});
 		return;
 	}
-	Binding *bindings;
-	int n = copy_targets(route_to_publish(watch_.target.name), &bindings);
-	queues_ = static_cast<Target *>(palloc_extended((n + 1) * sizeof(Target), MCXT_ALLOC_HUGE));
-	for (int i = 0; i < n; i++)
-		add_queue(bindings[i]);
+	Targets targets = copy_targets(route_to_publish(watch_.target.name));
+	queues_ =
+		static_cast<Target *>(palloc_extended((targets.n + 1) * sizeof(Target), MCXT_ALLOC_HUGE));
+	for (int i = 0; i < targets.n; i++)
+		add_queue(targets.bindings[i]);
 }
 
 JobSink::JobSink(const Watch &watch)

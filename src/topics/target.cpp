@@ -6,8 +6,8 @@ namespace pgq {
 
 static constexpr int kUnroutable = MAKE_SQLSTATE('P', 'Q', '0', '0', '3');
 
-int
-copy_targets(const Route &route, Binding **targets)
+Targets
+copy_targets(const Route &route, const Targets &like)
 {
 	auto *copies =
 		static_cast<Binding *>(palloc_extended((route.n + 1) * sizeof(Binding), MCXT_ALLOC_HUGE));
@@ -23,18 +23,20 @@ copy_targets(const Route &route, Binding **targets)
 	for (int i = 0; i < n; i++)
 	{
 		std::string_view pattern = copies[i].pattern;
-		copies[i].pattern = {pnstrdup(pattern.data(), pattern.size()), pattern.size()};
+		bool known = i < like.n && like.bindings[i].pattern == pattern;
+		copies[i].pattern =
+			known ? like.bindings[i].pattern
+				  : std::string_view(pnstrdup(pattern.data(), pattern.size()), pattern.size());
 	}
-	*targets = copies;
-	return n;
+	return {copies, n};
 }
 
-const char *
+text *
 name_of_target(const QueueRef &ref)
 {
 	char name[kQueueNameMax + 1] = "";
 	(void) copy_name(ref, name);
-	return pstrdup(name);
+	return cstring_to_text(name);
 }
 
 void

@@ -6,12 +6,19 @@
 
 namespace pgq {
 
+/* Bindings, one for each queue, in the order of the ids of the queues. */
+struct Targets
+{
+	Binding *bindings;
+	int n;
+};
+
 /*
- * Copy the bindings of the route, one for each queue, with their patterns. If several patterns lead to a
- * queue, the queue is skipped only if all their bindings say so: a binding that does not say so is
- * preferred. Returns the number of bindings.
+ * Copy the bindings of the route, with their patterns. If several patterns lead to a queue, the queue is
+ * skipped only if all their bindings say so: a binding that does not say so is preferred. like: targets
+ * whose copies of patterns can be used again, in the same memory.
  */
-int copy_targets(const Route &route, Binding **targets);
+Targets copy_targets(const Route &route, const Targets &like = {});
 
 /* A queue that gets jobs. The transaction has locked it for writing. */
 struct Target
@@ -27,7 +34,7 @@ room_by(const Binding &binding)
 }
 
 /* Return the name of the queue. */
-const char *name_of_target(const QueueRef &ref);
+text *name_of_target(const QueueRef &ref);
 
 /* Error context callback: name the pattern that leads to the queue. binding: a pointer to the Binding. */
 void say_pattern(void *binding);

@@ -5,12 +5,18 @@ namespace pgq {
 Datum
 topic_object(std::string_view topic)
 {
-	StringInfoData json;
-	initStringInfo(&json);
-	appendStringInfoString(&json, "{\"topic\": ");
-	escape_json(&json, pnstrdup(topic.data(), topic.size()));
-	appendStringInfoChar(&json, '}');
-	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
+	JsonbParseState *state = nullptr;
+	auto string = [](std::string_view text) {
+		return JsonbValue{
+			.type = jbvString,
+			.val = {.string = {static_cast<int>(text.size()), const_cast<char *>(text.data())}}};
+	};
+	JsonbValue key = string("topic");
+	JsonbValue value = string(topic);
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+	(void) pushJsonbValue(&state, WJB_KEY, &key);
+	(void) pushJsonbValue(&state, WJB_VALUE, &value);
+	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 
 void
@@ -24,6 +30,13 @@ set_topic_header(JobSpec *spec, Datum object)
 						errmsg("headers of a published job must be a JSON object"),
 						errhint("The header \"topic\" is added to this object.")));
 	set_attribute(spec, "headers", DirectFunctionCall2(jsonb_concat, headers, object));
+}
+
+void
+check_unpublished(const JobSpec &spec, TimestampTz now)
+{
+	(void) key_rules(spec, now);
+	(void) job_of(0, spec, now);
 }
 
 } // namespace pgq

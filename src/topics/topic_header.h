@@ -16,4 +16,10 @@ Datum topic_object(std::string_view topic);
  */
 void set_topic_header(JobSpec *spec, Datum object);
 
+/*
+ * Check a job that no queue gets, so that a wrong value is an error whether a queue is bound or not.
+ * Raises 22023.
+ */
+void check_unpublished(const JobSpec &spec, TimestampTz now);
+
 } // namespace pgq
