@@ -292,6 +292,12 @@ COMMENT ON TYPE pgq_ext.parent IS 'As that of pgq_ext.';
 CREATE TYPE pgq_ext.explanation AS (step text, detail text);
 COMMENT ON TYPE pgq_ext.explanation IS 'As that of pgq_ext.';
 
+CREATE TYPE pgq_ext.published_job AS (queue text, job_id bigint);
+COMMENT ON TYPE pgq_ext.published_job IS 'As that of pgq_ext.';
+
+CREATE TYPE pgq_ext.route AS (queue text, pattern text);
+COMMENT ON TYPE pgq_ext.route IS 'As that of pgq_ext.';
+
 -- ---- the functions of pgq_ext ----
 
 -- Each function has a second one for PL/Proxy, pgq_router.enqueue_at and so on, with the shard before the other
@@ -408,6 +414,7 @@ SELECT pgq_router.make_one('pgq_update',
     'job_id bigint, payload jsonb = null, priority int = null, run_at timestamptz = null, queue text = null, group_key text = null, max_attempts int = null, headers jsonb = null',
     'boolean', 'pgq_router.shard_of_update(job_id, group_key)');
 
+SELECT pgq_router.make_one('pgq_route', 'topic text', 'SETOF pgq_ext.route', '(pgq_router.any_shards(false))[1]', false);
 SELECT pgq_router.make_one('pgq_schedule_preview', 'cron text, timezone text = ''UTC'', n int = 5', 'SETOF timestamptz', '(pgq_router.any_shards(false))[1]', false);
 
 -- Refuse assertions: an assertion would end with the shard's transaction, before the caller's transaction does.
@@ -422,6 +429,15 @@ SELECT pgq_router.make(verb, arguments, result, format('BEGIN PERFORM pgq_router
     ('pgq_create_batch', 'on_success jsonb = null, on_failure jsonb = null, on_finish jsonb = null, metadata jsonb = null', 'bigint'),
     ('pgq_close_batch', 'batch bigint', 'void'),
     ('pgq_cancel_batch', 'batch bigint', 'bigint')) v (verb, arguments, result);
+
+-- The triggers of a watch enqueue in the transaction that changes the table, so on the shard that has the table.
+SELECT pgq_router.make(verb, arguments, result, format($body$
+BEGIN
+    PERFORM pgq_router.refuse(%L, 'Connect to each shard that has the table, and make the call there: SELECT shard, conninfo FROM pgq_router.shard.',
+        'A watched table enqueues its jobs on the shard where it is.');
+END $body$, verb)) FROM (VALUES
+    ('pgq_watch_table', '"table" regclass, target text, columns text[] = null, key text[] = null', 'void'),
+    ('pgq_unwatch_table', '"table" regclass, target text', 'boolean')) v (verb, arguments, result);
 
 -- ---- on all shards ----
 
@@ -481,6 +497,11 @@ SELECT pgq_router.make_all('pgq_purge_queue', 'queue text', 'bigint', 'coalesce(
 SELECT pgq_router.make_all('pgq_redrive', 'queue text, max_jobs bigint = null', 'bigint', 'coalesce(answer, 0) + one', '$1, max_jobs - coalesce(answer, 0)');
 SELECT pgq_router.make_all('pgq_grant', 'queue text, role text, rights text[]', 'void', '');
 SELECT pgq_router.make_all('pgq_revoke', 'queue text, role text, rights text[]', 'void', '');
+-- Each shard has its own bindings and rights on topics, as it has its own queues.
+SELECT pgq_router.make_all('pgq_bind', 'pattern text, queue text, options jsonb = null', 'void', '');
+SELECT pgq_router.make_all('pgq_unbind', 'pattern text, queue text', 'boolean', 'coalesce(answer, false) OR one');
+SELECT pgq_router.make_all('pgq_grant_topic', 'pattern text, role text, rights text[]', 'void', '');
+SELECT pgq_router.make_all('pgq_revoke_topic', 'pattern text, role text, rights text[]', 'void', '');
 SELECT pgq_router.make_all('pgq_unschedule', 'schedule text', 'boolean', 'coalesce(answer, false) OR one');
 -- Each shard calls its own function. A function of that name must be here as well, because regprocedure names one of this database.
 SELECT pgq_router.make_all('pgq_set_handler', 'queue text, handler regprocedure, workers int = 1, timeout interval = ''1 min'', batch int = 1,
@@ -583,6 +604,39 @@ BEGIN
     END LOOP;
 END $body$);
 
+-- All queues get their jobs on one shard, in one transaction there.
+SELECT pgq_router.make('pgq_publish', 'topic text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
+    group_key text = null, unique_key text = null, unique_until text = ''finished'',
+    unique_for interval = null, on_conflict text = ''keep'',
+    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null,
+    after bigint[] = null, on_parent_failure text = ''cancel'', must_route boolean = false', 'SETOF pgq_ext.published_job', $body$
+DECLARE
+    key text := coalesce(group_key, unique_key);
+    candidates integer[] := CASE WHEN key IS NULL THEN pgq_router.any_shards(true) ELSE ARRAY[pgq_router.shard_of(key)] END;
+    s integer;
+    n integer := 0;
+    message text; detail text; hint text;
+BEGIN
+    IF batch IS NOT NULL THEN
+        PERFORM pgq_router.refuse_batch('pgq_publish with a batch');
+    ELSIF after IS NOT NULL THEN
+        PERFORM pgq_router.refuse_parents('pgq_publish with after');
+    END IF;
+    FOREACH s IN ARRAY candidates LOOP
+        n := n + 1;
+        BEGIN
+            RETURN QUERY SELECT * FROM pgq_router.publish_at(s, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, NULL, NULL, NULL, must_route);
+            RETURN;
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+            IF n = cardinality(candidates) OR NOT pgq_router.was_not_reached(message) THEN
+                PERFORM pgq_router.complain(s, SQLSTATE, message, detail, hint);
+            END IF;
+            PERFORM pgq_router.leave_out(s, message);
+        END;
+    END LOOP;
+END $body$);
+
 -- Send the jobs of each shard in one call, and all jobs without a key to one shard. Contact the shards first, so that
 -- a shard that is down fails the call before any job is enqueued.
 SELECT pgq_router.make('pgq_enqueue_many', 'queue text, jobs jsonb', 'SETOF bigint', $body$
@@ -629,6 +683,47 @@ BEGIN
         done := done || ', ' || array_to_string(part.places, ', ');
     END LOOP;
     RETURN QUERY SELECT unnest(ids);
+END $body$, false);
+
+-- As for pgq_enqueue_many. The rows come shard by shard.
+SELECT pgq_router.make('pgq_publish_many', 'jobs jsonb', 'SETOF pgq_ext.published_job', $body$
+DECLARE
+    any_shard integer := (pgq_router.any_shards(false))[1];
+    elements jsonb := CASE jsonb_typeof(jobs) WHEN 'array' THEN jobs ELSE '[]' END;
+    homes integer[];
+    part record;
+    message text; detail text; hint text;
+    done text := '';
+BEGIN
+    IF EXISTS (SELECT FROM jsonb_array_elements(elements) j WHERE jsonb_typeof(j -> 'batch') <> 'null') THEN
+        PERFORM pgq_router.refuse_batch('pgq_publish_many with a batch');
+    ELSIF EXISTS (SELECT FROM jsonb_array_elements(elements) j WHERE jsonb_typeof(j -> 'after') <> 'null') THEN
+        PERFORM pgq_router.refuse_parents('pgq_publish_many with after');
+    END IF;
+    homes := array(SELECT pgq_router.shard_of(coalesce(j ->> 'group_key', j ->> 'unique_key')) FROM jsonb_array_elements(elements) j);
+    PERFORM pgq_router.reach(array(SELECT DISTINCT s FROM unnest(homes) s WHERE s IS NOT NULL));
+    IF array_position(homes, NULL) IS NOT NULL THEN
+        any_shard := pgq_router.reachable();
+    END IF;
+    FOR part IN
+        SELECT coalesce(h, any_shard) AS shard, jsonb_agg(j.job ORDER BY j.n) AS jobs, array_agg(j.n::integer ORDER BY j.n) AS places
+        FROM jsonb_array_elements(elements) WITH ORDINALITY j (job, n) JOIN unnest(homes) WITH ORDINALITY u (h, n) USING (n)
+        GROUP BY 1
+        UNION ALL
+        -- What is wrong with it a shard says.
+        SELECT any_shard, pgq_publish_many.jobs, '{}' WHERE elements = '[]'
+        ORDER BY 1
+    LOOP
+        BEGIN
+            RETURN QUERY SELECT * FROM pgq_router.publish_many_at(part.shard, part.jobs);
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+            PERFORM pgq_router.complain(part.shard, SQLSTATE, message, detail, hint,
+                CASE part.places WHEN '{}' THEN '' ELSE format('Of the array it had jobs %s. Jobs published on other shards: %s.', array_to_string(part.places, ', '),
+                       coalesce(nullif(ltrim(done, ', '), ''), 'none')) END);
+        END;
+        done := done || ', ' || array_to_string(part.places, ', ');
+    END LOOP;
 END $body$, false);
 
 CREATE FUNCTION pgq_router.reachable() RETURNS integer
@@ -803,6 +898,8 @@ BEGIN
         ('rate', 'name text, permits integer, period interval, burst integer, available bigint, next_at timestamptz'),
         ('run', 'name text, period interval, period_start timestamptz, token bigint, owner text, started_at timestamptz, finished_at timestamptz, result jsonb, tries integer'),
         ('schedule', 'schedule text, cron text, timezone text, queue text, payload jsonb, missed text, options jsonb, paused boolean, next_run_at timestamptz, last_run_at timestamptz, last_job_id bigint, last_error text'),
+        ('binding', 'pattern text, queue text, when_full text, created_at timestamptz, maker text'),
+        ('watch', '"table" text, target text, columns text[], key text[], coalescing boolean, triggers text[], part_of text, problem text'),
         ('segment', 'segment integer, relation text, parent text, state text, live_rows bigint, size bigint, age interval, held_by text, truncations bigint, moved_in bigint, moved_out bigint')
         ) w (name, columns)
     LOOP

@@ -19,9 +19,13 @@ REVOKE ALL ON FUNCTION pgq_ext.topic_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.topic_changed() IS
 'Internal: lets all sessions read the bindings, or the patterns with rights, again.';
 
-CREATE TRIGGER topic_binding_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON pgq_ext.topic_binding
-FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+-- For each row, because logical replication fires no triggers for each statement.
+CREATE TRIGGER topic_binding_changed AFTER INSERT OR UPDATE OR DELETE ON pgq_ext.topic_binding
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.topic_changed();
 ALTER TABLE pgq_ext.topic_binding ENABLE ALWAYS TRIGGER topic_binding_changed;
+CREATE TRIGGER topic_binding_truncated AFTER TRUNCATE ON pgq_ext.topic_binding
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+ALTER TABLE pgq_ext.topic_binding ENABLE ALWAYS TRIGGER topic_binding_truncated;
 
 CREATE SEQUENCE pgq_ext.topic_pattern_id_seq AS integer;
 
@@ -33,9 +37,12 @@ REVOKE ALL ON TABLE pgq_ext.topic_pattern FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.topic_pattern IS
 'The patterns of topics for which a right was granted. The privileges of the view pgq_ext.topic_rights_ID are the rights.';
 
-CREATE TRIGGER topic_pattern_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON pgq_ext.topic_pattern
-FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+CREATE TRIGGER topic_pattern_changed AFTER INSERT OR UPDATE OR DELETE ON pgq_ext.topic_pattern
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.topic_changed();
 ALTER TABLE pgq_ext.topic_pattern ENABLE ALWAYS TRIGGER topic_pattern_changed;
+CREATE TRIGGER topic_pattern_truncated AFTER TRUNCATE ON pgq_ext.topic_pattern
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+ALTER TABLE pgq_ext.topic_pattern ENABLE ALWAYS TRIGGER topic_pattern_truncated;
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.topic_binding', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.topic_pattern_id_seq', '');
@@ -57,7 +64,7 @@ CREATE TYPE pgq_ext.published_job AS (
     queue  text,
     job_id bigint
 );
-COMMENT ON TYPE pgq_ext.published_job IS 'A row of pgq_publish: a queue that has got a job, and the id of the job.';
+COMMENT ON TYPE pgq_ext.published_job IS 'A row of pgq_publish and pgq_publish_many: a queue that has got a job, and the id of the job.';
 
 CREATE FUNCTION pgq_publish(
     topic text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
@@ -70,6 +77,12 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 3 AS 'MODULE_PATHNAME', 'pgq_publish';
 REVOKE ALL ON FUNCTION pgq_publish FROM PUBLIC;
 COMMENT ON FUNCTION pgq_publish IS
 'Publish a job to a topic: enqueue one job in each queue that is bound to a pattern which matches the topic, in one transaction: in all of these queues or in none. A topic is a text of words with dots between them, at most 255 bytes. The other arguments are those of pgq_enqueue, and hold for each job by itself. The header topic of each job is the topic. Returns the jobs in the order of the ids of their queues; no row if no pattern matches. must_route: then raise PQ003 instead. The caller needs no right on the queues. Errors: PQ003 no queue (with must_route), PQ002 a queue is full and its binding does not say skip, 22023 a bad topic, 22004 NULL, and the errors of pgq_enqueue.';
+
+CREATE FUNCTION pgq_publish_many(jobs jsonb) RETURNS SETOF pgq_ext.published_job
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 300 AS 'MODULE_PATHNAME', 'pgq_publish_many';
+REVOKE ALL ON FUNCTION pgq_publish_many FROM PUBLIC;
+COMMENT ON FUNCTION pgq_publish_many IS
+'Publish many jobs, in one transaction: all or none. jobs: an array of objects whose keys are the arguments of pgq_publish, for example [{"topic": "order.paid", "payload": {"n": 1}}]; topic and payload are required. Each topic is routed once, and each queue gets its jobs together. Returns the jobs in the order of the ids of their queues, and of the elements; as many rows as there are jobs. after takes ids of jobs only, and there is no ref, since an element can become several jobs. If a queue is full, jobs whose bindings say skip are left out one by one: the jobs without a unique key from a certain element on. Errors: as pgq_publish and pgq_enqueue_many; 0A000 a ref.';
 
 CREATE TYPE pgq_ext.route AS (
     queue   text,
@@ -99,6 +112,5 @@ CREATE VIEW pgq_ext.binding WITH (security_barrier) AS
 SELECT b.pattern, q.queue, b.when_full, b.created_at, b.maker_name AS maker
 FROM pgq_ext.topic_binding b JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(b.queue_id);
-GRANT SELECT ON pgq_ext.binding TO PUBLIC;
 COMMENT ON VIEW pgq_ext.binding IS
 'Which queues get the jobs of which topics, one row for each binding of pgq_bind to a queue that the caller may inspect.';

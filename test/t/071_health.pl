@@ -11,7 +11,7 @@ use Test::More;
 
 my @checks = ('library', 'tables', 'subscription', 'workers', 'scheduler', 'duties', 'lost leases', 'repairs', 'capacity', 'rotation',
 	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'rates', 'retention', 'schedules',
-	'batches', 'callbacks', 'children', 'handlers', 'handler calls', 'handler workers');
+	'batches', 'callbacks', 'children', 'handlers', 'handler calls', 'handler workers', 'topics', 'watched tables');
 
 my $node = clock_node('health', conf => "pgq_ext.segment_size = '64kB'\nautovacuum = off\npgq_ext.max_locks = 50\nwal_level = logical\npgq_ext.max_handler_workers = 1\n",
 	init => { allows_streaming => 1 });
@@ -178,6 +178,35 @@ subtest 'children' => sub
 	sql(q{SELECT pgq_drop_queue('family', force => true)});
 };
 
+subtest 'topics' => sub
+{
+	is_well('topics');
+	create_queue($node, 'narrow', 'max_depth => 1');
+	sql(q{SELECT pgq_bind('narrow', 'narrow', '{"when_full": "skip"}'); SELECT pgq_publish('narrow', '1')});
+	is_well('topics');
+	sql(q{SELECT pgq_publish('narrow', '2'); SELECT pgq_publish_many('[{"topic": "narrow", "payload": 3}, {"topic": "narrow", "payload": 4, "unique_key": "k"}]')});
+	is_health('topics', 'warn', qr/^queue "narrow" was full, and publishes have left out 3 jobs, the last 00:00:\d\d ago$/, 'jobs that a full queue has not got');
+	sql(q{SELECT pgq_drop_queue('narrow', force => true)});
+	is_well('topics');
+	# What no function of the extension writes. Publishes of other topics are as before.
+	sql(q{SELECT pgq_bind('whole', 'q'); INSERT INTO pgq_ext.topic_binding (queue_id, pattern) VALUES (4711, 'of.#'), (4711, 'whole'); INSERT INTO pgq_ext.topic_binding (queue_id, pattern) SELECT queue_id, 'bad*' FROM pgq_ext.queue WHERE queue = 'q'});
+	is_health('topics', 'warn', qr/^queue "q" is bound to "bad\*", which is not a pattern; pattern "of\.#" is bound to the queue with queue_id 4711, which does not exist; pattern "whole" is bound to .* 4711/, 'bindings that lead nowhere');
+	is(sql(q{SELECT count(*) FROM pgq_publish('whole', '1')}), '1', '... do no harm');
+	is(sql(q{SELECT count(*) FROM pgq_publish_many('[{"topic": "whole", "payload": 1}, {"topic": "of.x", "payload": 1}, {"topic": "bad*", "payload": 1}]')}), '1', '... to many jobs either');
+	sql(q{DELETE FROM pgq_ext.topic_binding WHERE pattern <> 'whole' OR queue_id = 4711});
+	is_well('topics');
+	sql(q{SELECT pgq_grant_topic('closed', 'watcher', '{publish}')});
+	my $id = sql(q{SELECT pattern_id FROM pgq_ext.topic_pattern});
+	sql(qq{UPDATE pgq_ext.topic_pattern SET pattern_id = 4711});
+	is_health('topics', 'warn', qr/^the view pgq_ext\.topic_rights_4711 is missing, so only the owner has rights by the pattern "closed"$/, 'a pattern without its view');
+	is($node->safe_psql('postgres', q{GRANT EXECUTE ON FUNCTION pgq_publish TO watcher; SET ROLE watcher; SELECT count(*) FROM pgq_publish('whole', '1')}), '1', '... does no harm to other topics');
+	sql(q{UPDATE pgq_ext.topic_pattern SET pattern = 'clo*'});
+	is_health('topics', 'warn', qr/^"clo\*", which has rights, is not a pattern, and closes no topic$/, 'a bad pattern with rights');
+	is($node->safe_psql('postgres', q{SET ROLE watcher; SELECT count(*) FROM pgq_publish('whole', '1')}), '1', '... does no harm either');
+	sql(qq{DELETE FROM pgq_ext.topic_pattern; DROP VIEW pgq_ext.topic_rights_$id; SELECT pgq_unbind('whole', 'q'); SELECT pgq_purge_queue('q'); REVOKE EXECUTE ON FUNCTION pgq_publish FROM watcher});
+	is_well('topics');
+};
+
 # ---- handlers ----
 
 sql(q{CREATE ROLE hand LOGIN; CREATE ROLE other_hand LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO hand, other_hand;
@@ -261,6 +290,44 @@ subtest 'handler workers' => sub
 	$node->stop;
 	start_with_clock($node);
 	$scheduler = wait_for_scheduler($node);
+};
+
+subtest 'watched tables' => sub
+{
+	is_well('watched tables');
+	create_queue($node, $_) for qw(changes gone);
+	sql(q{CREATE TABLE watched (id int PRIMARY KEY, a int, b int) PARTITION BY RANGE (id)});
+	sql(q{CREATE TABLE part_1 PARTITION OF watched FOR VALUES FROM (0) TO (9)});
+	my $watch = q{SELECT pgq_watch_table('watched', 'changes', columns => '{a}')};
+	sql($watch);
+	is_well('watched tables');
+	sql(q{CREATE TABLE part_2 PARTITION OF watched FOR VALUES FROM (10) TO (19)});
+	is_health('watched tables', 'warn', qr/^table public.watched, target queue:changes: partition public.part_2 has no trigger$/, 'a new partition');
+	sql($watch);
+	is_well('watched tables');
+	sql(q{ALTER TABLE part_2 DISABLE TRIGGER pgq_watch_changes_update});
+	is_health('watched tables', 'warn', qr/^table public.part_2, target queue:changes: trigger "pgq_watch_changes_update" is disabled$/, 'a disabled trigger');
+	sql($watch);
+	is_well('watched tables');
+	sql(q{DROP TRIGGER pgq_watch_changes_delete ON part_1});
+	is_health('watched tables', 'warn', qr/^table public.part_1, target queue:changes: there is no trigger for DELETE$/, 'a dropped trigger');
+	sql($watch);
+	is_well('watched tables');
+	sql(q{ALTER TABLE watched RENAME a TO c});
+	is_health('watched tables', 'fail', qr/table public.watched, target queue:changes: column "a" of watched table public.watched does not exist/, 'a renamed column');
+	sql(q{ALTER TABLE watched DROP c});
+	is_health('watched tables', 'fail', qr/column "a" of watched table public.part_1 does not exist/, 'a dropped column');
+	sql(q{SELECT pgq_watch_table('watched', 'changes', columns => '{b}')});
+	is_well('watched tables');
+	sql(q{SELECT pgq_watch_table('watched', 'gone', key => '{b}')});
+	sql(q{ALTER TABLE watched RENAME b TO d});
+	is_health('watched tables', 'fail', qr/target queue:gone: column "b" of watched table public.watched does not exist/, 'a column of the key');
+	sql(q{ALTER TABLE watched RENAME d TO b});
+	sql(q{SELECT pgq_drop_queue('gone')});
+	is_health('watched tables', 'fail', qr/target queue:gone: queue "gone" of the watch does not exist/, 'a dropped queue');
+	sql(q{SELECT pgq_unwatch_table('watched', 'gone')});
+	is_well('watched tables');
+	sql(q{DROP TABLE watched; SELECT pgq_drop_queue('changes', force => true)});
 };
 
 subtest 'a handler without a queue' => sub
