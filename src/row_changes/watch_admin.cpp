@@ -1,5 +1,6 @@
 #include "row_changes/watch_admin.h"
 
+#include "catalog/tables.h"
 #include "pg/scope.h"
 #include "row_changes/watch.h"
 
