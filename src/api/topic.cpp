@@ -116,7 +116,7 @@ pgq_publish(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_route(PG_FUNCTION_ARGS)
 {
-	require_preloaded();
+	start_verb("pgq_route()");
 	ResultRows rows(fcinfo);
 	text *topic = DatumGetTextPP(required(fcinfo, 0, "topic"));
 	Route route = route_topic(checked_topic(topic));
