@@ -142,7 +142,7 @@ pgq_publish_many(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_route(PG_FUNCTION_ARGS)
 {
-	start_verb("pgq_route()");
+	require_preloaded();
 	ResultRows rows(fcinfo);
 	text *topic = DatumGetTextPP(required(fcinfo, 0, "topic"));
 	Route route = route_topic(checked_topic(topic));

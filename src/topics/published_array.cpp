@@ -115,7 +115,9 @@ route_topics(PublishedArray *array)
 		uint32 element = array->order[topic->begin];
 		CHECK_FOR_INTERRUPTS();
 		for_element(&element, [&] {
-			topic->targets = last = copy_targets(route_to_publish(topic->topic), last);
+			Route route = route_to_publish(topic->topic);
+			topic->targets = last = copy_targets(route, last);
+			free_route(route);
 		});
 		if (topic->n() > 1)
 			topic->header = topic_object(topic->topic);

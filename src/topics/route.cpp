@@ -3,6 +3,7 @@
 #include "catalog/topic_rights.h"
 #include "catalog/topic_table.h"
 #include "core/topic_match.h"
+#include "topics/topic_header.h"
 
 #include <algorithm>
 
@@ -286,18 +287,14 @@ know_topic(std::string_view topic)
 	return known != nullptr ? known : learn_topic(topic);
 }
 
-/* Return the JSON object {"topic": topic}, in memory_of_topics. */
+/* Copy the header of the topic to memory_of_topics. */
 static Jsonb *
 header_of(std::string_view topic)
 {
-	StringInfoData json;
-	initStringInfo(&json);
-	appendStringInfoString(&json, "{\"topic\": ");
-	escape_json(&json, pnstrdup(topic.data(), topic.size()));
-	appendStringInfoChar(&json, '}');
-	auto *object = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data)));
+	Jsonb *object = DatumGetJsonbP(topic_object(topic));
 	auto *copy = static_cast<Jsonb *>(MemoryContextAlloc(memory_of_topics, VARSIZE(object)));
 	memcpy(copy, object, VARSIZE(object));
+	pfree(object);
 	return copy;
 }
 
@@ -318,6 +315,14 @@ route_to_publish(std::string_view topic)
 	if (known->route.header == nullptr)
 		known->route.header = header_of(topic);
 	return copy_route(known->route, CurrentMemoryContext);
+}
+
+void
+free_route(const Route &route)
+{
+	pfree(const_cast<Binding *>(route.bindings));
+	if (route.header != nullptr)
+		pfree(route.header);
 }
 
 } // namespace pgq

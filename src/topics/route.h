@@ -29,4 +29,7 @@ Route route_topic(std::string_view topic);
  */
 Route route_to_publish(std::string_view topic);
 
+/* Free the memory of the route. */
+void free_route(const Route &route);
+
 } // namespace pgq
