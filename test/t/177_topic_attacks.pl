@@ -76,6 +76,27 @@ cmp_ok((ask($publisher, $memory))[0], '<', 6e6, 'the routes that a session remem
 sql(q{DELETE FROM pgq_ext.topic_binding WHERE pattern LIKE 'deep%'; SELECT pgq_drop_queue('many_' || i, force => true) FROM generate_series(1, 300) i});
 is(queues_of('wide.x'), '-', 'no queue is left');
 
+# ---- full queues ----
+
+sql(q{SELECT pgq_create_queue('full', max_depth => 1), pgq_enqueue('full', '1'), pgq_bind('f.#', 'full', '{"when_full": "skip"}'), pgq_bind('f.x', 'a', '{"when_full": "skip"}'), pgq_bind('f.x', 'b')});
+for my $more ('', q{, unique_key => 'k'}, q{, after => ARRAY[(SELECT job_id FROM pgq_ext.job ORDER BY job_id LIMIT 1)]})
+{
+	ask($publisher, 'BEGIN');
+	my $batch = (ask($publisher, 'SELECT pgq_create_batch()'))[0];
+	is((ask($publisher, queues_sql('f.x', ", batch => $batch$more")))[0], 'a b', "a full queue is left out: $more");
+	is((ask($publisher, q{SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'transactionid'}))[0], '1', '... without a transaction id for it');
+	is((ask($publisher, "SELECT pgq_ext.job.queue_id = q.queue_id FROM pgq_ext.job, pgq_ext.queue q WHERE batch_id = $batch AND q.queue = 'full'"))[0], "f\nf", '... and without a member of the batch');
+	ask($publisher, 'COMMIT');
+}
+is((ask($publisher, queues_sql('f.y')))[0], '-', 'no queue has room');
+is((sqlstate($node, q{SELECT pgq_publish('f.y', '1', must_route => true)}))[0], 'PQ003', '... which is an error if the job must be routed');
+ask($publisher, q{BEGIN; SELECT pgq_purge_queue('full')});
+is((ask($publisher, queues_sql('f.y')))[0], 'full', 'a purge in the same transaction makes room');
+is((ask($publisher, queues_sql('f.y')))[0], '-', '... for one job');
+ask($publisher, 'ROLLBACK');
+is((ask($publisher, queues_sql('f.y')))[0], '-', '... until it is rolled back');
+sql(q{SELECT pgq_drop_queue('full', force => true), pgq_unbind('f.x', 'a'), pgq_unbind('f.x', 'b')});
+
 # ---- a queue of the same name ----
 
 ask($publisher, q{BEGIN; SAVEPOINT s; SELECT pgq_drop_queue('b', force => true); SELECT pgq_create_queue('b')});
