@@ -7,7 +7,8 @@ namespace pgq {
 static std::string_view
 word_at(std::string_view pattern, int at)
 {
-	std::string_view rest = pattern.substr(static_cast<size_t>(at));
+	std::string_view rest = pattern;
+	rest.remove_prefix(static_cast<size_t>(at));
 	return rest.substr(0, rest.find('.'));
 }
 

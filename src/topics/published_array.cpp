@@ -54,6 +54,7 @@ read_elements(PublishedArray *array, SortedElement *sorted)
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_publish_many", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	uint32 element = 0;
+	/* Read each element, and free the memory for this now and then. */
 	for_element(&element, [&] {
 		for (; element < array->n; element++)
 		{
