@@ -31,7 +31,7 @@ also=(ack_claim at_once delivered returning ceiling) # where claim and ack count
 rounds=3
 case $form in
 	full)
-		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open topics)
 		seconds=4 warm_up=1 stock=300000 bulk_stock=2000000
 		enqueuers=(1 32) bulks=(10 100 1000) clients=(1 8 32 100 200) batches=(10 100 500)
 		workers=(10 50 100 200) work_stock=1100000
@@ -66,7 +66,7 @@ case $form in
 		member_stock=60000 member_seconds=1.5 ready_children=5000 small_batches=10 large_batch=100000 chain_jobs=300
 		open_batches=10000 open_rounds=2 open_seconds=20 ;;
 	tiny)
-		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open)
+		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open topics)
 		rounds=1
 		seconds=0.3 warm_up=0.1 stock=10000 bulk_stock=50000
 		enqueuers=(1 32) bulks=(1000) clients=(1 32) batches=(10 500)
@@ -90,7 +90,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open topics " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -103,6 +103,7 @@ script/setup.sh gnuplot-nox || exit
 elsewhere bench/run.sh "${arguments[@]}"
 . bench/race.sh
 . bench/batches.sh
+. bench/topics.sh
 find_pgmq || exit
 . script/private_server.sh
 . bench/server.sh

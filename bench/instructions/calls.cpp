@@ -10,6 +10,7 @@
 
 static const char *const payload = R"({"a": 1, "b": "hello world", "c": [1, 2, 3, 4]})";
 static constexpr int batch = 500;
+static constexpr int few = 10;
 // Jobs of the queues that are claimed from, several times as many as memory has room for.
 static constexpr int backlog = 15000;
 
@@ -83,10 +84,10 @@ struct Claimed
 };
 
 static std::string
-repeated(const std::string &begin, const std::string &part, const std::string &end)
+repeated(const std::string &begin, const std::string &part, const std::string &end, int n = batch)
 {
 	std::string all = begin;
-	for (int i = 0; i < batch; i++)
+	for (int i = 0; i < n; i++)
 		all += (i ? "," : "") + part;
 	return all + end;
 }
@@ -172,12 +173,16 @@ all_calls()
 	static Prepared enqueue{"SELECT pgq_enqueue('put', $1)"};
 	static Prepared enqueue_member{"SELECT pgq_enqueue('put', $1, batch => $2)"};
 	static Prepared enqueue_many{"SELECT count(*) FROM pgq_enqueue_many('put', $1)"};
+	static Prepared publish_one{"SELECT queue, job_id FROM pgq_publish('one.topic', $1)"};
+	static Prepared publish_ten{"SELECT queue, job_id FROM pgq_publish('ten.topic', $1)"};
 	static Prepared ack_claim{"SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, 'one')"};
 	static Prepared ack_next{"SELECT job_id, lease, payload FROM pgq_ack_next($1, $2, 'next')"};
 	static Prepared ack_claim_many{
 		"SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, 'many', 500)"};
 	static const std::string many_jobs =
 		repeated("[", std::string("{\"payload\": ") + payload + "}", "]");
+	static const std::string ten_jobs =
+		repeated("[", std::string("{\"payload\": ") + payload + "}", "]", few);
 	static const std::string many_rows = repeated("{", quoted(payload), "}");
 	static long row = 0;
 	static Claimed held;
@@ -199,6 +204,21 @@ all_calls()
 	const auto batch_to_fill = [=] {
 		queue_to_fill();
 		a_batch = new_batch();
+	};
+	/* Queues that are bound to topics, and `others` bindings of one more queue to other topics. */
+	const auto bound_queues = [](int others) {
+		return [=] {
+			run("SELECT pgq_create_queue('bound_' || i, if_not_exists => true) FROM "
+				"generate_series(0, " +
+				std::to_string(few) + ") i");
+			run("SELECT pgq_bind('ten.*', 'bound_' || i) FROM generate_series(1, " +
+				std::to_string(few) + ") i");
+			run("SELECT pgq_bind('one.#', 'bound_1')");
+			run("INSERT INTO pgq_ext.topic_binding (queue_id, pattern) SELECT queue_id, 'other.' "
+				"|| i || '.#' "
+				"FROM pgq_ext.queue, generate_series(1, " +
+				std::to_string(others) + ") i WHERE queue = 'bound_0'");
+		};
 	};
 	const auto pair = [](const char *name) {
 		return [claim = claim_of(name)]() mutable { claim_and_ack(claim); };
@@ -274,6 +294,11 @@ all_calls()
 		 pair("members")},
 		{"INSERT of 500 rows", batch, nothing, [] { insert_rows({many_rows.c_str()}); }},
 		{"enqueue_many of 500", batch, queue_to_fill, [] { enqueue_many({many_jobs.c_str()}); }},
+		{"enqueue_many of 10", few, queue_to_fill, [] { enqueue_many({ten_jobs.c_str()}); }},
+		{"publish to one queue", 1, bound_queues(0), [] { publish_one({payload}); }},
+		{"publish to 10 queues", few, bound_queues(0), [] { publish_ten({payload}); }},
+		{"publish to one queue, 10,000 bindings", 1, bound_queues(10000),
+		 [] { publish_one({payload}); }},
 		{"claim + ack, group_concurrency", 1,
 		 queue("concurrency", ", group_concurrency => 1", tens), pair("concurrency")},
 		{"claim + ack, group_concurrency, a group waits", 1,
@@ -305,8 +330,8 @@ static void
 count(const Call &call)
 {
 	// The first calls fill caches.
-	const int before = call.once ? 0 : call.jobs > 1 ? 4 : 1000;
-	const int counted = call.once ? 1 : call.jobs > 1 ? 20 : 1000;
+	const int before = call.once ? 0 : call.jobs == batch ? 4 : 1000;
+	const int counted = call.once ? 1 : call.jobs == batch ? 20 : 1000;
 
 	call.prepare();
 	// A session that has created a queue needs more for each commit: the server's list of its locks has grown.

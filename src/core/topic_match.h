@@ -139,8 +139,10 @@ match_topic(const std::string_view *patterns, int n, std::string_view topic, Nod
 	nodes->clear();
 	if (n == 0)
 		return;
+	/* Begin with all patterns. */
 	nodes->push_back({0, n, 0, false});
 	complete_nodes(patterns, nodes);
+	/* For each word of the text, replace the nodes by those below them that match the word. */
 	for (bool done = topic.empty(); !done && nodes->size() > 0; std::swap(nodes, next))
 	{
 		std::string_view word = take_word(&topic, &done);
@@ -160,6 +162,7 @@ match_topic(const std::string_view *patterns, int n, std::string_view topic, Nod
 		if (next->size() > 0)
 			complete_nodes(patterns, next);
 	}
+	/* The patterns that have no more words match. */
 	for (size_t i = 0; i < nodes->size(); i++)
 		for (int p = (*nodes)[i].begin; p < (*nodes)[i].end && ends_at(patterns[p], (*nodes)[i].at);
 			 p++)

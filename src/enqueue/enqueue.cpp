@@ -81,11 +81,12 @@ fence_new_jobs(NewJob *jobs, int n)
 	}
 }
 
-void
-enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids, AddedMembers *added)
+/* Insert the jobs, whose hints are reserved. ref_of(i): the queue of job i. */
+template <typename RefOf>
+static void
+insert_and_file(NewJob *jobs, int n, RefOf ref_of, int64 *ids, AddedMembers *added)
 {
 	auto *hints = static_cast<Hint *>(palloc(n * sizeof(Hint)));
-	reserve_hints(ref, tables().queue, n);
 	fence_new_jobs(jobs, n);
 	Members members(jobs, n);
 	members.join();
@@ -93,6 +94,7 @@ enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids, AddedMembers 
 	members.confirm();
 	for (int i = 0; i < n; i++)
 	{
+		const QueueRef &ref = ref_of(i);
 		add_hint(ref, hints[i], true);
 		if (hints[i].delayed)
 			note_due(ref, tables().queue, hints[i].key.run_at, 1);
@@ -101,6 +103,23 @@ enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids, AddedMembers 
 	}
 	pfree(hints);
 	members.note(added);
+}
+
+void
+enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids, AddedMembers *added)
+{
+	reserve_hints(ref, tables().queue, n);
+	insert_and_file(
+		jobs, n, [&](int) -> const QueueRef & { return ref; }, ids, added);
+}
+
+void
+enqueue_jobs_of_queues(const QueueRef *refs, NewJob *jobs, int n, int64 *ids)
+{
+	for (int i = 0; i < n; i++)
+		reserve_hints(refs[i], tables().queue, 1);
+	insert_and_file(
+		jobs, n, [&](int i) -> const QueueRef & { return refs[i]; }, ids, nullptr);
 }
 
 } // namespace pgq

@@ -29,4 +29,7 @@ bool queue_for_publish(int32 queue_id, QueueRef *ref);
 void enqueue_jobs(const QueueRef &ref, NewJob *jobs, int n, int64 *ids,
 				  AddedMembers *added = nullptr);
 
+/* Like enqueue_jobs(), for jobs of several queues: jobs[i] belongs to the queue refs[i]. */
+void enqueue_jobs_of_queues(const QueueRef *refs, NewJob *jobs, int n, int64 *ids);
+
 } // namespace pgq

@@ -22,16 +22,16 @@ BulkPublish::BulkPublish(const text *topic, const JobSpec &options)
 	  bytes_(0)
 {
 	std::string_view bytes = checked_topic(topic);
-	Targets targets = copy_targets(route_to_publish(bytes));
+	Route route = route_to_publish(bytes);
 	Assert(unique_key_of(options) == nullptr && parents_of(options) == nullptr);
-	set_topic_header(&options_, topic_object(bytes));
+	set_topic_header(&options_, JsonbPGetDatum(route.header));
 	queues_ =
-		static_cast<Target *>(palloc_extended((targets.n + 1) * sizeof(Target), MCXT_ALLOC_HUGE));
+		static_cast<Target *>(palloc_extended((route.n + 1) * sizeof(Target), MCXT_ALLOC_HUGE));
 	payloads_ = static_cast<Datum *>(palloc(kInsertBatch * sizeof(Datum)));
-	for (int i = 0; i < targets.n; i++)
+	for (int i = 0; i < route.n; i++)
 	{
-		queues_[n_queues_].binding = targets.bindings[i];
-		n_queues_ += queue_for_publish(targets.bindings[i].queue_id, &queues_[n_queues_].ref);
+		queues_[n_queues_].binding = route.bindings[i];
+		n_queues_ += queue_for_publish(route.bindings[i].queue_id, &queues_[n_queues_].ref);
 	}
 }
 

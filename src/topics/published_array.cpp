@@ -55,7 +55,7 @@ read_elements(PublishedArray *array, SortedElement *sorted)
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_publish_many", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	uint32 element = 0;
-	/* Read the elements. Errors name the element. */
+	/* Read each element, and free the memory for this now and then. */
 	for_element(&element, [&] {
 		for (; element < array->n; element++)
 		{
@@ -117,7 +117,9 @@ route_topics(PublishedArray *array)
 		uint32 element = array->order[topic->begin];
 		CHECK_FOR_INTERRUPTS();
 		for_element(&element, [&] {
-			topic->targets = last = copy_targets(route_to_publish(topic->topic), last);
+			Route route = route_to_publish(topic->topic);
+			topic->targets = last = copy_targets(route, last);
+			free_route(route);
 		});
 		if (topic->n() > 1)
 			topic->header = topic_object(topic->topic);

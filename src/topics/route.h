@@ -8,20 +8,28 @@
 
 namespace pgq {
 
-/* The bindings whose patterns match a topic, sorted by the id of the queue, then by pattern_less(). */
+/* A route is a copy in the memory of the caller. */
 struct Route
 {
-	const Binding *bindings;
+	const Binding *bindings; /* sorted by the id of the queue */
 	int n;
+	Jsonb *header; /* the JSON object {"topic": topic}; only of route_to_publish(), else NULL */
 };
 
 /*
- * Return the route of the topic, by the bindings that are committed by now and those of this
- * transaction. The route is valid until the next call.
+ * Return all bindings whose patterns match the topic, by the bindings that are committed by now and those
+ * of this transaction. The bindings of a queue are sorted by `skip_if_full`, then by pattern_less().
  */
 Route route_topic(std::string_view topic);
 
-/* Like route_topic(), for a role that publishes. Raises 42501 if it has no right to. */
+/*
+ * Return the route for a role that publishes: one binding for each queue, which says what happens if the
+ * queue is full. The queue is skipped only if all its bindings say so. Raises 42501 if the role has no
+ * right to publish to the topic.
+ */
 Route route_to_publish(std::string_view topic);
+
+/* Free the memory of the route. */
+void free_route(const Route &route);
 
 } // namespace pgq

@@ -11,24 +11,16 @@ copy_targets(const Route &route, const Targets &like)
 {
 	auto *copies =
 		static_cast<Binding *>(palloc_extended((route.n + 1) * sizeof(Binding), MCXT_ALLOC_HUGE));
-	int n = 0;
 	for (int i = 0; i < route.n; i++)
 	{
-		const Binding &binding = route.bindings[i];
-		if (n == 0 || copies[n - 1].queue_id != binding.queue_id)
-			copies[n++] = binding;
-		else if (copies[n - 1].skip_if_full && !binding.skip_if_full)
-			copies[n - 1] = binding;
-	}
-	for (int i = 0; i < n; i++)
-	{
-		std::string_view pattern = copies[i].pattern;
+		std::string_view pattern = route.bindings[i].pattern;
+		copies[i] = route.bindings[i];
 		bool known = i < like.n && like.bindings[i].pattern == pattern;
 		copies[i].pattern =
 			known ? like.bindings[i].pattern
 				  : std::string_view(pnstrdup(pattern.data(), pattern.size()), pattern.size());
 	}
-	return {copies, n};
+	return {copies, route.n};
 }
 
 text *
@@ -51,6 +43,7 @@ void
 complain_unroutable(std::string_view topic, bool skipped)
 {
 	auto length = static_cast<int>(topic.size());
+	const char *quoted = quote_literal_cstr(pnstrdup(topic.data(), topic.size()));
 	ereport(
 		ERROR,
 		(errcode(kUnroutable),
@@ -61,9 +54,9 @@ complain_unroutable(std::string_view topic, bool skipped)
 			 : 0,
 		 skipped
 			 ? errhint("Try again when jobs of the queues have ended. Or pass must_route => false.")
-			 : errhint("Bind a queue to the topic: SELECT pgq_bind('%.*s', 'queue'). Or pass "
+			 : errhint("Bind a queue to the topic: SELECT pgq_bind(%s, 'queue'). Or pass "
 					   "must_route => false.",
-					   length, topic.data())));
+					   quoted)));
 }
 
 } // namespace pgq

@@ -14,9 +14,8 @@ struct Targets
 };
 
 /*
- * Copy the bindings of the route, with their patterns. If several patterns lead to a queue, the queue is
- * skipped only if all their bindings say so: a binding that does not say so is preferred. like: targets
- * whose copies of patterns can be used again, in the same memory.
+ * Copy the bindings of a route of route_to_publish(), with their patterns. like: targets whose copies of
+ * patterns can be used again, in the same memory.
  */
 Targets copy_targets(const Route &route, const Targets &like = {});
 
