@@ -6,6 +6,7 @@
 #include "engine/token.h"
 #include "enqueue/enqueue.h"
 #include "load/attach.h"
+#include "pg/stop_point.h"
 #include "rows/deleted_member.h"
 #include "steps/depth.h"
 #include "txn/effects.h"
@@ -278,6 +279,7 @@ for_matching(int32 queue_id, int64 most, const JobFilter &filter, Redrive redriv
 			if (n == 0)
 				break;
 			Datum ids = fetched_ids(n);
+			stop_point("redrive-found");
 			redriven += redrive_ids(ids);
 			pfree(DatumGetPointer(ids));
 			CHECK_FOR_INTERRUPTS();

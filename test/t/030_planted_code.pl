@@ -206,6 +206,8 @@ sub work_as
 		BEGIN; SELECT job_id FROM pgq_claim('$q', 2); ROLLBACK;
 		BEGIN; SELECT job_id FROM pgq_claim('$q'); SAVEPOINT s; SELECT pgq_enqueue('$q', '1'); ROLLBACK TO s; COMMIT;
 		BEGIN; SELECT pgq_ack(job_id, lease) FROM pgq_claim('$q', wait => '1 s'); SELECT pgq_enqueue('$q', '1'); PREPARE TRANSACTION '$q'; COMMIT PREPARED '$q';
+		SELECT pgq_redrive('$q', error_like => 'no such%', died_since => '2001-01-01', died_before => 'infinity', group_key => 'g');
+		SELECT pgq_retry(1, error_like => 'no such%'), pgq_run_again(1);
 		SELECT pgq_check();}, path => 'public,pg_catalog');
 	return $q;
 }
