@@ -37,6 +37,7 @@ template <typename Find>
 static bool
 enqueue_found(Find find, const JobSpec &spec, QueueRef *ref, int64 *id, bool again = false)
 {
+	/* Read the rules, then lock segments and queue. */
 	TimestampTz now = wall_now();
 	KeyRules rules = key_rules(spec, now);
 	if (again)
@@ -46,6 +47,7 @@ enqueue_found(Find find, const JobSpec &spec, QueueRef *ref, int64 *id, bool aga
 	if (reads_all)
 		(void) segments.open_all();
 	bool found = find(ref);
+	/* Insert the job, or find the job that has its key. */
 	if (found && rules.key != nullptr)
 	{
 		KeyedRequest request = keyed_request(ref->queue_id, spec, rules, now);

@@ -254,6 +254,21 @@ fetched_ids(uint64 n)
 }
 
 /*
+ * Lock the segments of dead letters before a snapshot is taken, so that none of them is truncated
+ * behind the snapshot (protocol: counted-by-snapshot).
+ */
+static void
+lock_dead_letters()
+{
+	Oid heaps[segments_in(kDeadRing)];
+	int n = 0;
+	for (const Segment &segment : look_at_tables().segments(kDeadRing))
+		heaps[n++] = segment.heap;
+	for (Oid heap : heaps)
+		LockRelationOid(heap, AccessShareLock);
+}
+
+/*
  * Call redrive_ids(array of ids), which returns how many it has redriven, for all dead letters that
  * match: kRedriveStep at a time, until `most` are redriven. Only the cursor reads all dead letters;
  * it keeps no scheduler from moving records. A dead letter that is moved, redriven, deleted or dies
@@ -270,8 +285,11 @@ for_matching(int32 queue_id, int64 most, const JobFilter &filter, Redrive redriv
 									 filter.group_key};
 	int64 redriven = 0;
 	as_owner([&] {
+		/* Open the cursor, with locks that hold until the transaction ends. */
 		read_in_order();
+		lock_dead_letters();
 		Portal cursor = spi_open(kFindMatching, arguments);
+		/* Fetch ids, and redrive them, until there are no more. */
 		while (most < 0 || redriven < most)
 		{
 			int64 wanted = most < 0 ? kRedriveStep : Min(kRedriveStep, most - redriven);
