@@ -246,8 +246,8 @@ fetched_ids(uint64 n)
 	auto *ids = static_cast<Datum *>(palloc(n * sizeof(Datum)));
 	for (uint64 i = 0; i < n; i++)
 		ids[i] = spi_value(static_cast<int>(i), 1, INT8OID);
-	ArrayType *array =
-		construct_array(ids, static_cast<int>(n), INT8OID, sizeof(int64), FLOAT8PASSBYVAL, 'd');
+	ArrayType *array = construct_array(ids, static_cast<int>(n), INT8OID, sizeof(int64),
+									   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
 	pfree(ids);
 	SPI_freetuptable(SPI_tuptable);
 	return PointerGetDatum(array);
