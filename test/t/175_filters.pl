@@ -235,6 +235,8 @@ my $arguments = q{SELECT pg_get_function_arguments(oid), pg_get_functiondef(oid)
 is(sql($arguments, 'updated'), sql($arguments), '... with the arguments that new ones have');
 is(sql(q{SET ROLE operator; SELECT pgq_redrive('q', error_like => 'none'), pgq_retry(0, group_key => 'g')}, 'updated'), '0|f', '... for the role to which they were granted');
 is(sql(q{SELECT count(*) FROM pg_proc WHERE proname ~ '_with_more_arguments'}, 'updated'), '0', '... and nothing is left over');
+sql(q{SELECT pgq_alter_queue('q', keep_finished => '1 day'), pgq_enqueue('q', '1'); SELECT pgq_ack(job_id, lease) FROM pgq_claim('q')}, 'updated');
+is(sql(q{SELECT pgq_run_again(job_id) > job_id FROM pgq_ext.finished_job}, 'updated'), 't', 'a job is run again, without the columns of batches');
 end_session($session);
 
 end_session($_) for $gate, $redriver, $other;
