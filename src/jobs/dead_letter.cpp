@@ -44,14 +44,14 @@ static constexpr char kExplainAttempt[] =
  * A delayed job needs a run_at after its enqueued_at, even if the clock was set back since the
  * enqueue.
  */
-#define PGQ_REVIVE(batch)                                                                       \
-	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 "    \
-	"AND d.queue_id OPERATOR(pg_catalog.=) $6 " PGQ_MATCHES(                                    \
-		"$7", "$8", "$9",                                                                       \
-		"$10") "RETURNING *) " PGQ_INSERT_REVIVED("GREATEST($2, CASE WHEN $5 THEN enqueued_at " \
-												  "OPERATOR(pg_catalog.+) "                     \
-												  "'1 us'::pg_catalog.interval END)",           \
-												  batch)
+#define PGQ_RETRIED_AT                                                   \
+	"GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) " \
+	"'1 us'::pg_catalog.interval END)"
+#define PGQ_RETRIED                                                                   \
+	"WITH gone AS (DELETE FROM pgq_ext.dead_job d "                                   \
+	"WHERE d.job_id OPERATOR(pg_catalog.=) $1 AND d.queue_id OPERATOR(pg_catalog.=) " \
+	"$6 " PGQ_MATCHES("$7", "$8", "$9", "$10") "RETURNING *) "
+#define PGQ_REVIVE(batch) PGQ_RETRIED PGQ_INSERT_REVIVED(PGQ_RETRIED_AT, batch)
 /* Indexed by Tables::has_batches. */
 static constexpr const char *kRevive[] = {PGQ_REVIVE(""), PGQ_REVIVE(", batch_id, parents")};
 
@@ -70,19 +70,19 @@ static constexpr char kFindMatching[] =
  * tables by their ids, whatever the statistics say: no index can be used for a condition in a CASE.
  * Otherwise each step might read all dead letters of the queue.
  */
-#define PGQ_REDRIVE(batch)                                                                        \
-	"WITH chosen AS (SELECT d.job_id FROM pgq_ext.dead_job d "                                    \
-	"WHERE d.job_id OPERATOR(pg_catalog.=) ANY ($5) "                                             \
-	"AND CASE WHEN d.queue_id OPERATOR(pg_catalog.=) $1 " PGQ_MATCHES(                            \
-		"$6", "$7", "$8",                                                                         \
-		"$9") "THEN true END "                                                                    \
-			  "AND d.job_id OPERATOR(pg_catalog.<>) ALL (ARRAY(SELECT j.job_id FROM pgq_ext.job " \
-			  "j "                                                                                \
-			  "WHERE j.job_id OPERATOR(pg_catalog.=) ANY ($5))) FOR UPDATE OF d SKIP LOCKED), "   \
-			  "gone AS (DELETE FROM pgq_ext.dead_job d "                                          \
-			  "WHERE d.job_id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT job_id FROM chosen)) "     \
-			  "AND CASE WHEN d.queue_id OPERATOR(pg_catalog.=) $1 THEN true END "                 \
-			  "RETURNING d.*) " PGQ_INSERT_REVIVED("$2", batch)
+#define PGQ_IS_LIVE                                                                  \
+	"d.job_id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT j.job_id FROM pgq_ext.job j " \
+	"WHERE j.job_id OPERATOR(pg_catalog.=) ANY ($5)))"
+#define PGQ_CHOSEN                                                        \
+	"WITH chosen AS (SELECT d.job_id FROM pgq_ext.dead_job d "            \
+	"WHERE d.job_id OPERATOR(pg_catalog.=) ANY ($5) AND NOT " PGQ_IS_LIVE \
+	" AND CASE WHEN d.queue_id OPERATOR(pg_catalog.=) $1 " PGQ_MATCHES(   \
+		"$6", "$7", "$8", "$9") "THEN true END FOR UPDATE OF d SKIP LOCKED), "
+#define PGQ_REDRIVEN                                                                \
+	"gone AS (DELETE FROM pgq_ext.dead_job d "                                      \
+	"WHERE d.job_id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT job_id FROM chosen)) " \
+	"AND CASE WHEN d.queue_id OPERATOR(pg_catalog.=) $1 THEN true END RETURNING d.*) "
+#define PGQ_REDRIVE(batch) PGQ_CHOSEN PGQ_REDRIVEN PGQ_INSERT_REVIVED("$2", batch)
 /* Indexed by Tables::has_batches. */
 static constexpr const char *kRedrive[] = {PGQ_REDRIVE(""), PGQ_REDRIVE(", batch_id, parents")};
 
@@ -311,20 +311,21 @@ int64
 redrive(const char *queue, int64 most, const JobFilter &filter)
 {
 	QueueRef ref = queue_for_enqueue(queue, Permission::kAdminister);
-	SpiArgument arguments[] = {
-		{INT4OID, Int32GetDatum(ref.queue_id), false},
-		{TIMESTAMPTZOID, TimestampTzGetDatum(wall_now()), false},
-		current_segment(),
-		fence(),
-		{INT8ARRAYOID, Datum{0}, false},
-		filter.error_like,
-		filter.since,
-		filter.before,
-		filter.group_key,
-	};
+	const SpiArgument now = {TIMESTAMPTZOID, TimestampTzGetDatum(wall_now()), false};
 	const char *sql = kRedrive[look_at_tables().has_batches];
+	/* A fence for each step: a job may have been handed out and died again since the last step. */
 	int64 revived = for_matching(ref.queue_id, most, filter, [&](Datum ids) {
-		arguments[4].value = ids;
+		const SpiArgument arguments[] = {
+			{INT4OID, Int32GetDatum(ref.queue_id), false},
+			now,
+			current_segment(),
+			fence(),
+			{INT8ARRAYOID, ids, false},
+			filter.error_like,
+			filter.since,
+			filter.before,
+			filter.group_key,
+		};
 		return static_cast<int64>(change_records(StatementKind::kRevive, sql, arguments));
 	});
 	enter_revived(ref, revived);
