@@ -357,11 +357,12 @@ SELECT pgq_router.make_one(verb, 'job_id bigint, ' || arguments, result, 'pgq_ro
     ('pgq_extend', 'lease bigint, lease_time interval = null', 'timestamptz'),
     ('pgq_progress', 'lease bigint, progress jsonb', 'void'),
     ('pgq_checkpoint', 'lease bigint, step text, value jsonb = null', 'jsonb'),
-    ('pgq_retry', 'delay interval = ''0''', 'boolean')) v (verb, arguments, result);
+    ('pgq_retry', 'delay interval = ''0'', error_like text = null, died_since timestamptz = null, died_before timestamptz = null, group_key text = null', 'boolean')) v (verb, arguments, result);
 SELECT pgq_router.make_one('pgq_result', 'job_id bigint, wait interval = ''0''', 'SETOF pgq_ext.job_result', 'pgq_router.shard_of_job(job_id)', false);
 SELECT pgq_router.make_one('pgq_parents', 'job_id bigint, lease bigint', 'SETOF pgq_ext.parent', 'pgq_router.shard_of_job(job_id)');
 SELECT pgq_router.make_one('pgq_explain', 'job_id bigint', 'SETOF pgq_ext.explanation', 'pgq_router.shard_of_job(job_id)', false);
 SELECT pgq_router.make_one('pgq_cancel', 'job_id bigint', 'text', 'pgq_router.shard_of_job(job_id)');
+SELECT pgq_router.make_one('pgq_run_again', 'job_id bigint', 'bigint', 'pgq_router.shard_of_job(job_id)');
 
 -- A name belongs to one shard, as a key does.
 SELECT pgq_router.make_one(verb, 'name text, ' || arguments, result, 'pgq_router.shard_of_name(name)') FROM (VALUES
@@ -494,7 +495,8 @@ SELECT pgq_router.make_all('pgq_rename_queue', 'queue text, new_name text', 'voi
 SELECT pgq_router.make_all('pgq_pause_queue', 'queue text', 'void', '');
 SELECT pgq_router.make_all('pgq_resume_queue', 'queue text', 'void', '');
 SELECT pgq_router.make_all('pgq_purge_queue', 'queue text', 'bigint', 'coalesce(answer, 0) + one');
-SELECT pgq_router.make_all('pgq_redrive', 'queue text, max_jobs bigint = null', 'bigint', 'coalesce(answer, 0) + one', '$1, max_jobs - coalesce(answer, 0)');
+SELECT pgq_router.make_all('pgq_redrive', 'queue text, max_jobs bigint = null, error_like text = null, died_since timestamptz = null, died_before timestamptz = null, group_key text = null', 'bigint', 'coalesce(answer, 0) + one',
+    '$1, max_jobs - coalesce(answer, 0), $3, $4, $5, $6');
 SELECT pgq_router.make_all('pgq_grant', 'queue text, role text, rights text[]', 'void', '');
 SELECT pgq_router.make_all('pgq_revoke', 'queue text, role text, rights text[]', 'void', '');
 -- Each shard has its own bindings and rights on topics, as it has its own queues.

@@ -149,8 +149,49 @@ DROP FUNCTION pgq_ext.enqueue_with_more_arguments;
 COMMENT ON FUNCTION pgq_enqueue IS
 'Add a job and return its id. The job can be claimed after the commit of the transaction, and not before delay is over or run_at is reached. Jobs are handed out in the order of priority (high first), run_at, job_id; in a queue with fair, groups take turns within a priority. group_key (1 to 255 bytes): the group of the job, for group_concurrency, group_rate_limit, fifo and fair of the queue. max_attempts NULL: the value of the queue. A job that no claim has handed out when expires_in is over is ended, and counted as expired. unique_key (1 to 255 bytes): at most one job of the queue has the key, until that job has ended (unique_until finished) or was handed out (claimed), and for at least unique_for. If a job has the key, its id is returned, and on_conflict says what happens to that job: keep (nothing), replace (it gets the attributes of the new job), preserve_run_at (as replace, but it keeps its run_at), append (the payload, an array, is appended), error. If that job waits, it is not handed out before this transaction has ended; if it is in work, it is not changed. batch: the job becomes a member of that batch of pgq_create_batch. after (at most 1000 job ids): the job is blocked until these jobs, its parents, have ended; delay counts from then. on_parent_failure: what happens when a parent has ended in another way than by an acknowledgement: cancel (the job is cancelled), run (it runs all the same), hold (it stays blocked while the parent is a dead letter). The call waits for transactions that are ending or changing a parent. Errors: 42704 no such queue, batch or parent, PQ002 the queue is full (max_depth), 22004 queue or payload is null, 22023 bad value, 23505 the key is taken, or its job is no member of the batch, or a job with parents meets the job of its key, 54000 too many parents, 40001 a job has the key that the snapshot does not see, 53400 pgq_ext.max_leases, 55000 the batch is closed or finished.';
 
+-- New arguments of pgq_retry and pgq_redrive, in the same way.
+CREATE FUNCTION pgq_ext.retry_with_more_arguments(
+    job_id bigint, delay interval = '0', error_like text = null, died_since timestamptz = null,
+    died_before timestamptz = null, group_key text = null) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_retry';
+CREATE FUNCTION pgq_ext.redrive_with_more_arguments(
+    queue text, max_jobs bigint = null, error_like text = null, died_since timestamptz = null,
+    died_before timestamptz = null, group_key text = null) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_redrive';
+DO $$
+DECLARE
+    verb text;
+    changed bigint;
+BEGIN
+    FOREACH verb IN ARRAY ARRAY['retry', 'redrive'] LOOP
+        UPDATE pg_catalog.pg_proc f
+        SET pronargs = n.pronargs, pronargdefaults = n.pronargdefaults, proargtypes = n.proargtypes, proargnames = n.proargnames, proargdefaults = n.proargdefaults
+        FROM pg_catalog.pg_proc n
+        WHERE n.oid OPERATOR(pg_catalog.=) pg_catalog.format('pgq_ext.%s_with_more_arguments', verb)::pg_catalog.regproc
+          AND f.proname OPERATOR(pg_catalog.=) pg_catalog.format('pgq_%s', verb)
+          AND f.oid IN (SELECT d.objid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+                        WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) 'e'
+                          AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.extname OPERATOR(pg_catalog.=) 'pgq_ext');
+        GET DIAGNOSTICS changed = ROW_COUNT;
+        IF changed OPERATOR(pg_catalog.<>) 1 THEN
+            RAISE 'function pgq_% is missing, or is not a member of extension "pgq_ext"', verb
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run ALTER EXTENSION pgq_ext ADD FUNCTION, then update the extension.';
+        END IF;
+    END LOOP;
+END $$;
+DROP FUNCTION pgq_ext.retry_with_more_arguments;
+DROP FUNCTION pgq_ext.redrive_with_more_arguments;
 COMMENT ON FUNCTION pgq_retry IS
-'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. False: the job is leased, it has expired, it is blocked, or there is no such job. To bring back some dead letters: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
+'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. The other arguments are filters, as in pgq_redrive: the job is left as it is unless it matches all that are given; a job that is no dead letter matches no time range. False: the job does not match, it is leased, it has expired, it is blocked, or there is no such job. Errors: 22023 bad delay or filter, 22025 error_like ends with the escape character, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
+
+COMMENT ON FUNCTION pgq_redrive IS
+'Bring dead letters of a queue back, as pgq_retry does, in the order in which they died; at most max_jobs (NULL: all). Returns their number. The other arguments are filters (NULL: no filter); a dead letter must match all of them. error_like (1 to 1000 bytes): a pattern of LIKE for the whole last_error. died_since, died_before: the dead letter has died at died_since or later, and before died_before. group_key: the group of the job. A dead letter that another transaction has locked is left out. Errors: 42704 no such queue, 22023 max_jobs is negative or a bad filter, 22025 error_like ends with the escape character, PQ002 the queue has no room for all of them.';
+
+CREATE FUNCTION pgq_run_again(job_id bigint) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_run_again';
+REVOKE ALL ON FUNCTION pgq_run_again FROM PUBLIC;
+COMMENT ON FUNCTION pgq_run_again IS
+'Enqueue a job once more that has finished, and that keep_finished of its queue has kept; return the id of the new job. The new job has the payload, priority, group_key, unique_key, max_attempts and headers of the finished one; headers that are an object get the key run_again_of, with the id of the finished job. It is due now, and has no batch, no parents and no expiry. Each call makes a new job. NULL: no finished job with this id is kept. Errors: 23505 another job has the unique key, PQ002 the queue is full (max_depth), 42501 the caller may not enqueue, 42704 the queue does not exist any more.';
 
 COMMENT ON FUNCTION pgq_update IS
 'Change a waiting job; NULL leaves an attribute unchanged. False: the job is leased, it has expired, or there is no such job. Waits for a transaction that is changing the job. No claim hands the job out before this transaction ends. Errors: 42704 no such queue, 22023 bad value, 55000 the job is blocked, so its run_at cannot be changed, PQ002 the other queue is full (max_depth), 53400 too many jobs are claimed at the same time.';

@@ -1,8 +1,12 @@
-/* pgq_cancel, pgq_update and pgq_retry, which change a job by its id; and pgq_redrive. */
+/*
+ * pgq_cancel, pgq_update and pgq_retry, which change a job by its id; pgq_redrive, and
+ * pgq_run_again.
+ */
 #include "jobs/change.h"
 #include "api/args.h"
 #include "enqueue/enqueue.h"
 #include "jobs/dead_letter.h"
+#include "jobs/run_again.h"
 
 namespace pgq {
 
@@ -67,6 +71,55 @@ read_change(FunctionCallInfo fcinfo)
 	return change;
 }
 
+/* ---- filters ---- */
+
+namespace {
+
+/* Places of the filters after the first of them, in pgq_retry and pgq_redrive. */
+enum FilterArgument
+{
+	kErrorLike,
+	kDiedSince,
+	kDiedBefore,
+	kFilterGroup,
+};
+
+} // namespace
+
+/* Return false also if the function has no such argument: version 0.1 has none for filters. */
+static bool
+has_filter(FunctionCallInfo fcinfo, int argument)
+{
+	return argument < PG_NARGS() && given(fcinfo, argument);
+}
+
+/* Read the filters, of which argument `first` is the first. Raises 22023, 22025. */
+static JobFilter
+read_filter(FunctionCallInfo fcinfo, int first)
+{
+	JobFilter filter = {{TEXTOID, 0, true},
+						{TIMESTAMPTZOID, 0, true},
+						{TIMESTAMPTZOID, 0, true},
+						{TEXTOID, 0, true}};
+	auto set = [&](SpiArgument *member, FilterArgument argument, auto check) {
+		member->is_null = !has_filter(fcinfo, first + argument);
+		if (!member->is_null)
+			member->value = check(PG_GETARG_DATUM(first + argument));
+	};
+	auto any_time = [](Datum value) { return value; };
+	set(&filter.error_like, kErrorLike,
+		[](Datum value) { return checked_pattern(value, "error_like"); });
+	set(&filter.since, kDiedSince, any_time);
+	set(&filter.before, kDiedBefore, any_time);
+	set(&filter.group_key, kFilterGroup, [](Datum value) { return key_value(value, "group_key"); });
+	if (!filter.since.is_null && !filter.before.is_null &&
+		DatumGetTimestampTz(filter.since.value) > DatumGetTimestampTz(filter.before.value))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("died_since is later than died_before"),
+						errhint("died_since is the beginning of the time range.")));
+	return filter;
+}
+
 } // namespace pgq
 
 using namespace pgq;
@@ -76,6 +129,7 @@ PG_FUNCTION_INFO_V1(pgq_cancel);
 PG_FUNCTION_INFO_V1(pgq_update);
 PG_FUNCTION_INFO_V1(pgq_retry);
 PG_FUNCTION_INFO_V1(pgq_redrive);
+PG_FUNCTION_INFO_V1(pgq_run_again);
 
 PGDLLEXPORT Datum
 pgq_cancel(PG_FUNCTION_ARGS)
@@ -108,7 +162,7 @@ pgq_retry(PG_FUNCTION_ARGS)
 	Interval none{};
 	Datum delay = given(fcinfo, 1) ? PG_GETARG_DATUM(1) : IntervalPGetDatum(&none);
 	(void) duration(delay, "delay");
-	PG_RETURN_BOOL(retry_job(job_id, delay));
+	PG_RETURN_BOOL(retry_job(job_id, delay, read_filter(fcinfo, 2)));
 }
 
 PGDLLEXPORT Datum
@@ -121,6 +175,16 @@ pgq_redrive(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_jobs is out of range"),
 				 errhint("max_jobs must be 0 or more.")));
-	PG_RETURN_INT64(redrive(queue, most));
+	PG_RETURN_INT64(redrive(queue, most, read_filter(fcinfo, 2)));
+}
+
+PGDLLEXPORT Datum
+pgq_run_again(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_run_again()");
+	int64 new_id;
+	if (!run_again(DatumGetInt64(required(fcinfo, 0, "job_id")), &new_id))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(new_id);
 }
 }

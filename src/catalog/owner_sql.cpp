@@ -76,12 +76,25 @@ read_few_rows()
 								 GUC_ACTION_LOCAL, true, 0, false);
 }
 
+static void
+switch_off(const char *option)
+{
+	(void) set_config_option(option, "off", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+							 false);
+}
+
 void
 find_by_index()
 {
-	for (const char *name : {"enable_seqscan", "enable_bitmapscan"})
-		(void) set_config_option(name, "off", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
-								 false);
+	switch_off("enable_seqscan");
+	switch_off("enable_bitmapscan");
+}
+
+void
+read_in_order()
+{
+	find_by_index();
+	switch_off("enable_sort");
 }
 
 void
@@ -137,24 +150,41 @@ plan_of(KeptPlan *kept, const char *sql, int n, Oid *types)
 	return reinterpret_cast<SPIPlanPtr>(*kept);
 }
 
-static uint64
-execute_planned(KeptPlan *kept, const char *sql, const SpiArgument *arguments, int n)
+namespace {
+
+/* Arguments of a statement as SPI wants them. */
+struct SpiArrays
 {
 	static constexpr int kMost = 20;
 	Oid types[kMost];
 	Datum values[kMost];
 	char nulls[kMost];
-	Assert(n <= kMost);
+};
+
+} // namespace
+
+static SpiArrays
+arrays_of(const SpiArgument *arguments, int n)
+{
+	SpiArrays arrays;
+	Assert(n <= SpiArrays::kMost);
 	for (int i = 0; i < n; i++)
 	{
-		types[i] = arguments[i].type;
-		values[i] = arguments[i].value;
-		nulls[i] = arguments[i].is_null ? 'n' : ' ';
+		arrays.types[i] = arguments[i].type;
+		arrays.values[i] = arguments[i].value;
+		arrays.nulls[i] = arguments[i].is_null ? 'n' : ' ';
 	}
-	SPIPlanPtr plan = plan_of(kept, sql, n, types);
+	return arrays;
+}
+
+static uint64
+execute_planned(KeptPlan *kept, const char *sql, const SpiArgument *arguments, int n)
+{
+	SpiArrays arrays = arrays_of(arguments, n);
+	SPIPlanPtr plan = plan_of(kept, sql, n, arrays.types);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	int result =
-		SPI_execute_snapshot(plan, values, nulls, snapshot, InvalidSnapshot, false, true, 0);
+	int result = SPI_execute_snapshot(plan, arrays.values, arrays.nulls, snapshot, InvalidSnapshot,
+									  false, true, 0);
 	UnregisterSnapshot(snapshot);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
@@ -171,6 +201,26 @@ uint64
 spi_execute_kept(KeptPlan *plan, const char *sql, const SpiArgument *arguments, int n)
 {
 	return execute_planned(plan, sql, arguments, n);
+}
+
+Portal
+spi_open(const char *sql, const SpiArgument *arguments, int n)
+{
+	SpiArrays arrays = arrays_of(arguments, n);
+	SPIPlanPtr plan = prepare(sql, n, arrays.types, 0);
+	/* Let the snapshot see the changes of earlier commands of this transaction. */
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	Portal cursor = SPI_cursor_open(nullptr, plan, arrays.values, arrays.nulls, true);
+	PopActiveSnapshot();
+	return cursor;
+}
+
+uint64
+spi_fetch(Portal cursor, long most)
+{
+	SPI_cursor_fetch(cursor, true, most);
+	return SPI_processed;
 }
 
 /* SAVE, as in spi_begin(): at one level of nesting the server allows no SAVE after a LOCAL change. */

@@ -37,6 +37,22 @@ spi_execute(const char *sql, const SpiArgument (&arguments)[n])
 }
 
 /*
+ * Open a cursor for a query that locks and changes no rows. The cursor has a snapshot of its own, as
+ * in spi_execute(): it sees no later changes. spi_fetch() reads the next rows, at most `most`, and
+ * returns their number. The caller reads them with spi_value(), and then frees them with
+ * SPI_freetuptable().
+ */
+Portal spi_open(const char *sql, const SpiArgument *arguments, int n);
+uint64 spi_fetch(Portal cursor, long most);
+
+template <int n>
+Portal
+spi_open(const char *sql, const SpiArgument (&arguments)[n])
+{
+	return spi_open(sql, arguments, n);
+}
+
+/*
  * Return a value of the last statement's result. Raises 55000 if the value has another type,
  * because the table was altered.
  */
@@ -55,8 +71,10 @@ void read_few_rows();
 
 /*
  * Let the planner use an index, even if the statistics favour another plan, until as_owner() ends.
+ * read_in_order(): also if the rows must be sorted, which an index then does as far as it can.
  */
 void find_by_index();
+void read_in_order();
 
 /*
  * Call SPI_connect(). From then on, a trigger or rule fires only if it is ENABLE ALWAYS or REPLICA.

@@ -64,19 +64,25 @@ enqueue_without_key(const QueueRef &ref, SegmentSet &segments, const JobSpec &sp
 /*
  * Enqueue a job. find(&ref) finds and locks the queue; it returns false if there is no such queue, and
  * so does this function. Lock all segments in their order (rows/segment_set.h) before the queue if the job
- * has a unique key or parents: the search for them reads all segments.
+ * has a unique key or parents: the search for them reads all segments. again: the job has finished
+ * once before (OnConflict::kAgain).
  */
 template <typename Find>
 static bool
-enqueue_found(Find find, const JobSpec &spec, Room room, QueueRef *ref, int64 *id)
+enqueue_found(Find find, const JobSpec &spec, Room room, QueueRef *ref, int64 *id,
+			  bool again = false)
 {
+	/* Read the rules, then lock segments and queue. */
 	TimestampTz now = wall_now();
 	KeyRules rules = key_rules(spec, now);
+	if (again)
+		rules.on_conflict = OnConflict::kAgain;
 	bool reads_all = rules.key != nullptr || parents_of(spec) != nullptr;
 	SegmentSet segments(AccessShareLock);
 	if (reads_all)
 		(void) segments.open_all();
 	bool found = find(ref);
+	/* Insert the job, or find the job that has its key. */
 	if (found)
 		*id = rules.key != nullptr ? enqueue_with_key(*ref, segments, spec, rules, now, room)
 								   : enqueue_without_key(*ref, segments, spec, now, room);
@@ -104,6 +110,20 @@ publish_job(int32 queue_id, const JobSpec &spec, Room room, QueueRef *ref, int64
 {
 	return enqueue_found([&](QueueRef *found) { return queue_for_publish(queue_id, found); }, spec,
 						 room, ref, job_id);
+}
+
+bool
+enqueue_again(int32 queue_id, const char *queue, const JobSpec &spec, int64 *job_id)
+{
+	QueueRef ref;
+	return enqueue_found(
+		[&](QueueRef *found) {
+			if (!queue_for_publish(queue_id, found))
+				return false;
+			require_right(Permission::kEnqueue, queue_id, queue);
+			return true;
+		},
+		spec, Room::kTake, &ref, job_id, true);
 }
 
 } // namespace pgq

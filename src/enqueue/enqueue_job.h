@@ -18,4 +18,11 @@ int64 enqueue_job(const char *queue, const JobSpec &spec);
  */
 bool publish_job(int32 queue_id, const JobSpec &spec, Room room, QueueRef *ref, int64 *job_id);
 
+/*
+ * Enqueue a job like one that has finished, into the queue with this id and name. If the job has a
+ * unique key, raise 23505 if a job has the key; a unique_for period does not matter. Raises 42501 if
+ * the caller may not enqueue. Returns false if there is no such queue.
+ */
+bool enqueue_again(int32 queue_id, const char *queue, const JobSpec &spec, int64 *job_id);
+
 } // namespace pgq

@@ -30,6 +30,7 @@ enum class OnConflict : uint8
 	kPreserveRunAt,
 	kAppend,
 	kError,
+	kAgain, /* as kError, but a unique_for period does not keep the key taken; no word of on_conflict */
 };
 
 struct KeyRules

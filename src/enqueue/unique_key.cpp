@@ -30,13 +30,14 @@ keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules, Timest
 [[noreturn]] static void
 complain_conflict(const KeyRules &rules, int64 job_id)
 {
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_UNIQUE_VIOLATION),
-		 errmsg("job %lld already has unique key \"%s\"", static_cast<long long>(job_id),
-				text_to_cstring(rules.key)),
-		 errhint(
-			 "Pass another value of on_conflict to keep, replace or extend that job instead.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("job %lld already has unique key \"%s\"", static_cast<long long>(job_id),
+					text_to_cstring(rules.key)),
+			 rules.on_conflict == OnConflict::kAgain
+				 ? errhint("Wait until that job has ended, or cancel it.")
+				 : errhint("Pass another value of on_conflict to keep, replace or extend that job "
+						   "instead.")));
 }
 
 /*
@@ -224,8 +225,8 @@ begin_search(const QueueRef &ref, const KeyedRequest &request)
 	search.ref = ref;
 	search.key = {request.rules.key, request.hash, ref.queue_id};
 	search.until_claimed = request.rules.until_claimed;
-	search.only_ask = how == OnConflict::kError;
-	search.alone = how != OnConflict::kKeep && how != OnConflict::kError;
+	search.only_ask = how == OnConflict::kError || how == OnConflict::kAgain;
+	search.alone = how != OnConflict::kKeep && !search.only_ask;
 	return search;
 }
 
@@ -287,7 +288,7 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request, 
 		/* With the key's lock: find the owner, or insert the job. */
 		int64 id = 0;
 		OwnerAnswer meeting = find_owner(segments, &search);
-		if (meeting == OwnerAnswer::kNobody)
+		if (meeting == OwnerAnswer::kNobody && request->rules.on_conflict != OnConflict::kAgain)
 			meeting = look_at_period(&search);
 		stop_point("key-found");
 		if (meeting != OwnerAnswer::kNotYet)

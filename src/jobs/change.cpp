@@ -220,7 +220,7 @@ hasten(SegmentSet &segments, const TakenLease &taken, const JobRow &row, Datum d
 }
 
 bool
-retry_job(int64 job_id, Datum delay)
+retry_job(int64 job_id, Datum delay, const JobFilter &filter)
 {
 	JobRow row;
 	TakenLease taken;
@@ -232,11 +232,12 @@ retry_job(int64 job_id, Datum delay)
 	{
 		found = find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken);
 		/* A blocked job waits for its parents, and an expired one for the scheduler. */
-		bool left = found == JobFound::kWaiting && (row.blocked() || row.expired());
+		bool left = found == JobFound::kWaiting &&
+					(row.blocked() || row.expired() || !matches(filter, row));
 		if (found == JobFound::kWaiting && !left)
 			done = hasten(segments, taken, row, delay);
 		else if (found == JobFound::kNone)
-			done = revive_dead_letter(job_id, delay);
+			done = revive_dead_letter(job_id, delay, filter);
 		if (found == JobFound::kWaiting)
 			leave_to_row(taken, row, JobEnd::kUnknown);
 		if (found == JobFound::kLeased || left)

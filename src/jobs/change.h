@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "jobs/job_filter.h"
 #include "rows/write.h"
 
 namespace pgq {
@@ -36,8 +37,8 @@ bool update_job(int64 job_id, JobChange change, const QueueRef *to);
 /*
  * Make a waiting job due after `delay` (interval), or turn a dead letter back into a job, with
  * attempts counted from 0. Raises PQ002 if the queue of the dead letter is full. Returns false if
- * there is no such job, or if the job is leased.
+ * there is no such job, if the job is leased, or if it does not match the filter.
  */
-bool retry_job(int64 job_id, Datum delay);
+bool retry_job(int64 job_id, Datum delay, const JobFilter &filter);
 
 } // namespace pgq

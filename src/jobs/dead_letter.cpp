@@ -6,6 +6,7 @@
 #include "engine/token.h"
 #include "enqueue/enqueue.h"
 #include "load/attach.h"
+#include "pg/stop_point.h"
 #include "rows/deleted_member.h"
 #include "steps/depth.h"
 #include "txn/effects.h"
@@ -43,12 +44,14 @@ static constexpr char kExplainAttempt[] =
  * A delayed job needs a run_at after its enqueued_at, even if the clock was set back since the
  * enqueue.
  */
-#define PGQ_REVIVE(batch)                                                                    \
-	"WITH gone AS (DELETE FROM pgq_ext.dead_job d WHERE d.job_id OPERATOR(pg_catalog.=) $1 " \
-	"AND d.queue_id OPERATOR(pg_catalog.=) $6 RETURNING *) " PGQ_INSERT_REVIVED(             \
-		"GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) "                 \
-		"'1 us'::pg_catalog.interval END)",                                                  \
-		batch)
+#define PGQ_RETRIED_AT                                                   \
+	"GREATEST($2, CASE WHEN $5 THEN enqueued_at OPERATOR(pg_catalog.+) " \
+	"'1 us'::pg_catalog.interval END)"
+#define PGQ_RETRIED                                                                   \
+	"WITH gone AS (DELETE FROM pgq_ext.dead_job d "                                   \
+	"WHERE d.job_id OPERATOR(pg_catalog.=) $1 AND d.queue_id OPERATOR(pg_catalog.=) " \
+	"$6 " PGQ_MATCHES("$7", "$8", "$9", "$10") "RETURNING *) "
+#define PGQ_REVIVE(batch) PGQ_RETRIED PGQ_INSERT_REVIVED(PGQ_RETRIED_AT, batch)
 /* Indexed by Tables::has_batches. */
 static constexpr const char *kRevive[] = {PGQ_REVIVE(""), PGQ_REVIVE(", batch_id, parents")};
 
@@ -57,15 +60,29 @@ static constexpr char kFind[] =
 	"FROM pgq_ext.dead_job d LEFT JOIN pgq_ext.queue q USING (queue_id) "
 	"WHERE d.job_id OPERATOR(pg_catalog.=) $1";
 
-#define PGQ_REDRIVE(batch)                                                                       \
-	"WITH chosen AS (SELECT d.job_id, d.segment FROM pgq_ext.dead_job d "                        \
-	"WHERE d.queue_id OPERATOR(pg_catalog.=) $1 "                                                \
-	"AND NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id OPERATOR(pg_catalog.=) d.job_id) " \
-	"ORDER BY d.died_at, d.job_id LIMIT $5 FOR UPDATE OF d SKIP LOCKED), "                       \
-	"gone AS (DELETE FROM pgq_ext.dead_job d USING chosen c "                                    \
-	"WHERE d.job_id OPERATOR(pg_catalog.=) c.job_id "                                            \
-	"AND d.segment OPERATOR(pg_catalog.=) c.segment RETURNING d.*) " PGQ_INSERT_REVIVED("$2",    \
-																						batch)
+/* Find dead letters to redrive, in the order in which they died. */
+static constexpr char kFindMatching[] =
+	"SELECT d.job_id FROM pgq_ext.dead_job d WHERE d.queue_id OPERATOR(pg_catalog.=) "
+	"$1 " PGQ_MATCHES("$2", "$3", "$4", "$5") "ORDER BY d.died_at, d.job_id";
+
+/*
+ * Redrive those dead letters with the ids $5 that still match. The statement finds the rows of both
+ * tables by their ids, whatever the statistics say: no index can be used for a condition in a CASE.
+ * Otherwise each step might read all dead letters of the queue.
+ */
+#define PGQ_IS_LIVE                                                                  \
+	"d.job_id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT j.job_id FROM pgq_ext.job j " \
+	"WHERE j.job_id OPERATOR(pg_catalog.=) ANY ($5)))"
+#define PGQ_CHOSEN                                                        \
+	"WITH chosen AS (SELECT d.job_id FROM pgq_ext.dead_job d "            \
+	"WHERE d.job_id OPERATOR(pg_catalog.=) ANY ($5) AND NOT " PGQ_IS_LIVE \
+	" AND CASE WHEN d.queue_id OPERATOR(pg_catalog.=) $1 " PGQ_MATCHES(   \
+		"$6", "$7", "$8", "$9") "THEN true END FOR UPDATE OF d SKIP LOCKED), "
+#define PGQ_REDRIVEN                                                                \
+	"gone AS (DELETE FROM pgq_ext.dead_job d "                                      \
+	"WHERE d.job_id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT job_id FROM chosen)) " \
+	"AND CASE WHEN d.queue_id OPERATOR(pg_catalog.=) $1 THEN true END RETURNING d.*) "
+#define PGQ_REDRIVE(batch) PGQ_CHOSEN PGQ_REDRIVEN PGQ_INSERT_REVIVED("$2", batch)
 /* Indexed by Tables::has_batches. */
 static constexpr const char *kRedrive[] = {PGQ_REDRIVE(""), PGQ_REDRIVE(", batch_id, parents")};
 
@@ -184,7 +201,7 @@ enter_revived(const QueueRef &ref, int64 jobs)
 }
 
 bool
-revive_dead_letter(int64 job_id, Datum delay)
+revive_dead_letter(int64 job_id, Datum delay, const JobFilter &filter)
 {
 	DeadLetter letter;
 	if (!find_permitted(job_id, Permission::kChange, &letter))
@@ -205,6 +222,10 @@ revive_dead_letter(int64 job_id, Datum delay)
 		fence(),
 		{BOOLOID, BoolGetDatum(due > now), false},
 		{INT4OID, Int32GetDatum(letter.queue_id), false},
+		filter.error_like,
+		filter.since,
+		filter.before,
+		filter.group_key,
 	};
 	bool found = change_records(StatementKind::kRevive, kRevive[look_at_tables().has_batches],
 								arguments) > 0;
@@ -213,19 +234,100 @@ revive_dead_letter(int64 job_id, Datum delay)
 	return found;
 }
 
+/* ---- redrive ---- */
+
+/* How many dead letters one statement redrives. */
+static constexpr int64 kRedriveStep = 1000;
+
+/* Return the ids of the rows that spi_fetch() has read, as an array. */
+static Datum
+fetched_ids(uint64 n)
+{
+	auto *ids = static_cast<Datum *>(palloc(n * sizeof(Datum)));
+	for (uint64 i = 0; i < n; i++)
+		ids[i] = spi_value(static_cast<int>(i), 1, INT8OID);
+	ArrayType *array = construct_array(ids, static_cast<int>(n), INT8OID, sizeof(int64),
+									   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
+	pfree(ids);
+	SPI_freetuptable(SPI_tuptable);
+	return PointerGetDatum(array);
+}
+
+/*
+ * Lock the segments of dead letters before a snapshot is taken, so that none of them is truncated
+ * behind the snapshot (protocol: counted-by-snapshot).
+ */
+static void
+lock_dead_letters()
+{
+	Oid heaps[segments_in(kDeadRing)];
+	int n = 0;
+	for (const Segment &segment : look_at_tables().segments(kDeadRing))
+		heaps[n++] = segment.heap;
+	for (Oid heap : heaps)
+		LockRelationOid(heap, AccessShareLock);
+}
+
+/*
+ * Call redrive_ids(array of ids), which returns how many it has redriven, for all dead letters that
+ * match: kRedriveStep at a time, until `most` are redriven. Only the cursor reads all dead letters;
+ * it keeps no scheduler from moving records. A dead letter that is moved, redriven, deleted or dies
+ * again behind the cursor's snapshot is judged anew by redrive_ids(). Return how many are redriven.
+ */
+template <typename Redrive>
+static int64
+for_matching(int32 queue_id, int64 most, const JobFilter &filter, Redrive redrive_ids)
+{
+	const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(queue_id), false},
+									 filter.error_like,
+									 filter.since,
+									 filter.before,
+									 filter.group_key};
+	int64 redriven = 0;
+	as_owner([&] {
+		/* Open the cursor, with locks that hold until the transaction ends. */
+		read_in_order();
+		lock_dead_letters();
+		Portal cursor = spi_open(kFindMatching, arguments);
+		/* Fetch ids, and redrive them, until there are no more. */
+		while (most < 0 || redriven < most)
+		{
+			int64 wanted = most < 0 ? kRedriveStep : Min(kRedriveStep, most - redriven);
+			uint64 n = spi_fetch(cursor, wanted);
+			if (n == 0)
+				break;
+			Datum ids = fetched_ids(n);
+			stop_point("redrive-found");
+			redriven += redrive_ids(ids);
+			pfree(DatumGetPointer(ids));
+			CHECK_FOR_INTERRUPTS();
+		}
+		SPI_cursor_close(cursor);
+	});
+	return redriven;
+}
+
 int64
-redrive(const char *queue, int64 most)
+redrive(const char *queue, int64 most, const JobFilter &filter)
 {
 	QueueRef ref = queue_for_enqueue(queue, Permission::kAdminister);
-	const SpiArgument arguments[] = {
-		{INT4OID, Int32GetDatum(ref.queue_id), false},
-		{TIMESTAMPTZOID, TimestampTzGetDatum(wall_now()), false},
-		current_segment(),
-		fence(),
-		{INT8OID, Int64GetDatum(most), most < 0},
-	};
-	auto revived = static_cast<int64>(
-		change_records(StatementKind::kRevive, kRedrive[look_at_tables().has_batches], arguments));
+	const SpiArgument now = {TIMESTAMPTZOID, TimestampTzGetDatum(wall_now()), false};
+	const char *sql = kRedrive[look_at_tables().has_batches];
+	/* A fence for each step: a job may have been handed out and died again since the last step. */
+	int64 revived = for_matching(ref.queue_id, most, filter, [&](Datum ids) {
+		const SpiArgument arguments[] = {
+			{INT4OID, Int32GetDatum(ref.queue_id), false},
+			now,
+			current_segment(),
+			fence(),
+			{INT8ARRAYOID, ids, false},
+			filter.error_like,
+			filter.since,
+			filter.before,
+			filter.group_key,
+		};
+		return static_cast<int64>(change_records(StatementKind::kRevive, sql, arguments));
+	});
 	enter_revived(ref, revived);
 	return revived;
 }

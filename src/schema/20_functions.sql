@@ -179,17 +179,27 @@ REVOKE ALL ON FUNCTION pgq_cancel FROM PUBLIC;
 COMMENT ON FUNCTION pgq_cancel IS
 'End a job in any state. Returns the state that the job had: ready, scheduled, blocked, leased, or dead (then its dead letter is deleted); NULL: there is no such job. The lease of a leased job is revoked at once: pgq_extend returns NULL, and when this transaction has committed, every other call with the lease finds it stale. If this transaction is rolled back after the worker was told, the attempt counts as lost. Waits for a transaction that has already acknowledged, failed, released or asserted the lease. Error: 53400 too many jobs are claimed at the same time.';
 
-CREATE FUNCTION pgq_retry(job_id bigint, delay interval = '0') RETURNS boolean
+CREATE FUNCTION pgq_retry(
+    job_id bigint, delay interval = '0', error_like text = null, died_since timestamptz = null,
+    died_before timestamptz = null, group_key text = null) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_retry';
 REVOKE ALL ON FUNCTION pgq_retry FROM PUBLIC;
 COMMENT ON FUNCTION pgq_retry IS
-'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. False: the job is leased, it has expired, it is blocked, or there is no such job. To bring back some dead letters: SELECT pgq_retry(job_id) FROM pgq_ext.dead_job WHERE .... Errors: 22023 bad delay, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
+'Make a scheduled or ready job due delay from now; a ready job keeps its place if delay is 0. A dead letter becomes a job again, with the same id and all its attempts. The other arguments are filters, as in pgq_redrive: the job is left as it is unless it matches all that are given; a job that is no dead letter matches no time range. False: the job does not match, it is leased, it has expired, it is blocked, or there is no such job. Errors: 22023 bad delay or filter, 22025 error_like ends with the escape character, PQ002 the queue of the dead letter is full, 53400 too many jobs are claimed at the same time.';
 
-CREATE FUNCTION pgq_redrive(queue text, max_jobs bigint = null) RETURNS bigint
+CREATE FUNCTION pgq_redrive(
+    queue text, max_jobs bigint = null, error_like text = null, died_since timestamptz = null,
+    died_before timestamptz = null, group_key text = null) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_redrive';
 REVOKE ALL ON FUNCTION pgq_redrive FROM PUBLIC;
 COMMENT ON FUNCTION pgq_redrive IS
-'Bring dead letters of a queue back, as pgq_retry does, in the order in which they died; at most max_jobs (NULL: all). Returns their number. A dead letter that another transaction has locked is left out. Errors: 42704 no such queue, 22023 max_jobs is negative, PQ002 the queue has no room for all of them.';
+'Bring dead letters of a queue back, as pgq_retry does, in the order in which they died; at most max_jobs (NULL: all). Returns their number. The other arguments are filters (NULL: no filter); a dead letter must match all of them. error_like (1 to 1000 bytes): a pattern of LIKE for the whole last_error. died_since, died_before: the dead letter has died at died_since or later, and before died_before. group_key: the group of the job. A dead letter that another transaction has locked is left out. Errors: 42704 no such queue, 22023 max_jobs is negative or a bad filter, 22025 error_like ends with the escape character, PQ002 the queue has no room for all of them.';
+
+CREATE FUNCTION pgq_run_again(job_id bigint) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_run_again';
+REVOKE ALL ON FUNCTION pgq_run_again FROM PUBLIC;
+COMMENT ON FUNCTION pgq_run_again IS
+'Enqueue a job once more that has finished, and that keep_finished of its queue has kept; return the id of the new job. The new job has the payload, priority, group_key, unique_key, max_attempts and headers of the finished one; headers that are an object get the key run_again_of, with the id of the finished job. It is due now, and has no batch, no parents and no expiry. Each call makes a new job. NULL: no finished job with this id is kept. Errors: 23505 another job has the unique key, PQ002 the queue is full (max_depth), 42501 the caller may not enqueue, 42704 the queue does not exist any more.';
 
 CREATE FUNCTION pgq_update(
     job_id bigint, payload jsonb = null, priority int = null, run_at timestamptz = null,

@@ -145,7 +145,8 @@ is(sql(q{SELECT count(*) FROM pgq_ack_next(NULL, NULL, 'q')}), '0', 'the same fo
 sql(qq{SELECT pgq_enqueue_many('q', '[$many]'); SET pgq_router.across_shards = on; SELECT count(pgq_fail(job_id, lease, retry => false)) FROM generate_series(1, 20) g, LATERAL pgq_claim('q', 10 + g * 0)});
 is(sql(q{SELECT dead FROM pgq_ext.queue_status}), '100', 'dead letters are counted together');
 is(sql(q{SELECT pgq_redrive('q', 30)}), '30', '... brought back, so many');
-is(sql(q{SELECT pgq_redrive('q')}), '70', '... and all');
+is(sql(q{SELECT pgq_redrive('q', died_before => '2001-01-01'), pgq_redrive('q', error_like => 'none')}), '0|0', '... none that a filter leaves out');
+is(sql(q{SELECT pgq_redrive('q', died_since => '2001-01-01')}), '70', '... and all that match');
 is(sql(q{SELECT sum(handed_out) > 100, sum(failed), max(shards) FROM pgq_ext.queue_stats}), 't|101|4', 'counters are summed');
 is(sql(q{SELECT pgq_purge_queue('q')}), '100', '... and what was purged');
 
@@ -159,6 +160,7 @@ sql(q{SELECT pgq_create_queue('handled', keep_finished => '1 day'); SELECT pgq_s
 is(sql('SELECT shard, queue, handler, run_as, workers, timeout FROM pgq_ext.handler ORDER BY 1'), join("\n", map { "$_|handled|public.handle(pgq_ext.claimed_job)|runner|1|01:00:00" } 0 .. 3), 'a handler is set on all shards');
 my @handled = split /\n/, sql(qq{SELECT id FROM pgq_enqueue_many('handled', '[$many]') id});
 is(join(' ', map { sql("SELECT state, result FROM pgq_result($_, '60 s')") } @handled[ 0 .. 9 ]), join(' ', map { "acked|$of{$_}" } @keys[ 0 .. 9 ]), '... and each runs its own function');
+is(sql("SELECT pgq_run_again($handled[0]) % 1024"), $of{ $keys[0] }, 'a finished job is run again on its shard');
 sql(q{SELECT pgq_pause_handler('handled')});
 is(sql(q{SELECT count(*) FROM pgq_ext.handler WHERE state = 'paused'}), '4', '... paused everywhere');
 sql(q{SELECT pgq_resume_handler('handled')});

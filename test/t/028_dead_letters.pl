@@ -270,7 +270,7 @@ create_queue($node, 'lost', 'max_attempts => 1');
 	});
 	my ($retried, $cancelled) = split /\n/, sql("SELECT job_id $kept AND queue = 'hour'");
 	my @calls = (
-		[ q{pgq_redrive('kept')},         '3' ],
+		[ q{pgq_redrive('kept', error_like => 'ba_')}, '3' ],
 		[ "pgq_retry($retried)",          't' ],
 		[ "pgq_cancel($cancelled)",       'dead' ],
 		[ "pgq_fail($lost, 'why')",       'dead' ]);
@@ -294,6 +294,22 @@ create_queue($node, 'lost', 'max_attempts => 1');
 	is(sql('SELECT count(*) FROM pgq_ext.dead_job d WHERE NOT EXISTS (SELECT FROM pgq_ext.queue q WHERE q.queue_id = d.queue_id)'), '0', '... and leaves none behind');
 	create_queue($node, 'kept');
 	end_session($dropper);
+}
+
+# A redrive has found dead letters, whose time is over before it comes to them.
+{
+	my ($gate, $redriver) = (session($node), session($node));
+	die_in('hour', 3);
+	ask($redriver, q{SET pgq_ext.stop_point = 'redrive-found'});
+	ask($gate, 'SELECT pg_advisory_lock(7366513, 0)');
+	send_and_block($node, $redriver, q{SELECT pgq_redrive('hour', error_like => 'bad')});
+	sql(q{UPDATE pgq_ext.dead_job SET died_at = died_at - interval '2 hours' WHERE job_id < (SELECT max(job_id) FROM pgq_ext.dead_job)});
+	wait_until_expired('hour', 1);
+	ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)');
+	is((reply($redriver))[0], '1', 'a redrive brings back no dead letter that has expired meanwhile');
+	is(sql(q{SELECT count(*) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'hour'}), '1', '... but the others');
+	end_session($_) for $gate, $redriver;
+	sql(q{DELETE FROM pgq_ext.dead_job; SELECT pgq_purge_queue('hour')});
 }
 
 # A job dies once more, whose letter is being moved to a segment that is looked into before.

@@ -49,6 +49,7 @@ sub let_pass
 		'a unique key'   => q{SELECT pgq_enqueue('d', '1', unique_key => 'k')},
 		pgq_update       => "SELECT pgq_update($elsewhere, queue => 'd')",
 		pgq_redrive      => q{SELECT pgq_redrive('d')},
+		'with a filter'  => q{SELECT pgq_redrive('d', error_like => '%')},
 		pgq_grant        => q{SELECT pgq_grant('d', 'public', '{enqueue}')},
 		pgq_claim        => q{SELECT job_id FROM pgq_claim('d', wait => '60 s')});
 	for my $verb (sort keys %verbs)
