@@ -1,5 +1,5 @@
 /*
- * pgq_bind, pgq_unbind, pgq_publish, pgq_route, pgq_grant_topic, pgq_revoke_topic; and the trigger of
+ * pgq_bind, pgq_unbind, pgq_publish, pgq_publish_many, pgq_route, pgq_grant_topic, pgq_revoke_topic; and the trigger of
  * pgq_ext.topic_binding and pgq_ext.topic_pattern.
  */
 #include "admin/topic_privileges.h"
@@ -8,6 +8,7 @@
 #include "api/result_rows.h"
 #include "api/trigger_data.h"
 #include "engine/copies.h"
+#include "enqueue/job_json.h"
 #include "load/attach.h"
 #include "topics/bind.h"
 #include "topics/publish.h"
@@ -58,6 +59,15 @@ change_topic_rights(FunctionCallInfo fcinfo,
 	change(pattern, role, topic_rights_of_argument(fcinfo, 2));
 }
 
+static void
+put_published_job(void *rows, const PublishedJob &job)
+{
+	ResultRow<PublishedColumn> row;
+	row.set_datum(PublishedColumn::kQueue, PointerGetDatum(job.queue));
+	row.set(PublishedColumn::kJobId, job.job_id);
+	static_cast<ResultRows *>(rows)->put(row);
+}
+
 /* The number of the argument must_route of pgq_publish. */
 static constexpr int kMustRoute = 1 + kEnqueueArguments;
 
@@ -69,6 +79,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(pgq_bind);
 PG_FUNCTION_INFO_V1(pgq_unbind);
 PG_FUNCTION_INFO_V1(pgq_publish);
+PG_FUNCTION_INFO_V1(pgq_publish_many);
 PG_FUNCTION_INFO_V1(pgq_route);
 PG_FUNCTION_INFO_V1(pgq_grant_topic);
 PG_FUNCTION_INFO_V1(pgq_revoke_topic);
@@ -104,12 +115,16 @@ pgq_publish(PG_FUNCTION_ARGS)
 	const PublishedJob *jobs =
 		publish(topic, job_of_arguments(fcinfo, 1, kEnqueueArguments), must_route, &n);
 	for (int i = 0; i < n; i++)
-	{
-		ResultRow<PublishedColumn> row;
-		row.set(PublishedColumn::kQueue, jobs[i].queue);
-		row.set(PublishedColumn::kJobId, jobs[i].job_id);
-		rows.put(row);
-	}
+		put_published_job(&rows, jobs[i]);
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_publish_many(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_publish_many()");
+	ResultRows rows(fcinfo);
+	publish_many(array_of_jobs(required(fcinfo, 0, "jobs")), put_published_job, &rows);
 	return (Datum) 0;
 }
 

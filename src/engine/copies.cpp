@@ -132,6 +132,7 @@ copy_stats(const QueueRef &ref, StatsCopy *copy)
 		copy->counters = queue.counters;
 		for (int i = 0; i < kCalls; i++)
 			copy->calls[i] = value_of(queue.calls[i]);
+		copy->last_skip_at = static_cast<TimestampTz>(value_of(queue.last_skip_at));
 		copy->latency = queue.latency;
 	});
 }

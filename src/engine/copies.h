@@ -59,6 +59,7 @@ struct StatsCopy
 	TimestampTz loaded_at;
 	QueueCounters counters;
 	uint64 calls[kCalls];
+	TimestampTz last_skip_at; /* 0: no publish has left a job out */
 	QueueLatency latency;
 
 	uint64 of(Call call) const { return calls[static_cast<int>(call)]; }

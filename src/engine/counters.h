@@ -105,7 +105,8 @@ enum class Call : uint8
 	kEmptyClaim, /* a claim that returned no job of the queue */
 	kStale,		 /* a call with a stale lease */
 	kRejected,	 /* an enqueue that failed because the queue was full */
+	kSkipped,	 /* a job that a publish has left out because the queue was full */
 };
-inline constexpr int kCalls = 4;
+inline constexpr int kCalls = 5;
 
 } // namespace pgq

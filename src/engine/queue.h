@@ -67,6 +67,7 @@ struct QueueStory
 {
 	QueueCounters counters;
 	pg_atomic_uint64 calls[kCalls]; /* indexed by Call; atomics, no lock */
+	pg_atomic_uint64 last_skip_at;	/* time of the last Call::kSkipped, 0: none; atomic, no lock */
 	TimestampTz last_claim_at;		/* 0: no claim since the queue was loaded */
 	TimestampTz loaded_at;
 };
@@ -158,6 +159,16 @@ count_call(const QueueRef &ref, Call call)
 {
 	if (is_alive(ref))
 		pg_atomic_fetch_add_u64(&ref.queue->calls[static_cast<int>(call)], 1);
+}
+
+/* Count jobs that a publish has left out because the queue was full. */
+inline void
+count_skipped(const QueueRef &ref, int64 jobs)
+{
+	if (!is_alive(ref))
+		return;
+	pg_atomic_fetch_add_u64(&ref.queue->calls[static_cast<int>(Call::kSkipped)], jobs);
+	pg_atomic_write_u64(&ref.queue->last_skip_at, static_cast<uint64>(wall_now()));
 }
 
 struct QueueName

@@ -127,6 +127,7 @@ init_story(QueueStory *story)
 	story->counters = {};
 	for (pg_atomic_uint64 &calls : story->calls)
 		pg_atomic_write_u64(&calls, 0);
+	pg_atomic_write_u64(&story->last_skip_at, 0);
 	story->last_claim_at = 0;
 	story->loaded_at = wall_now();
 }

@@ -28,13 +28,47 @@ depend_on_parents(SegmentSet &segments, const JobSpec &spec, NewJob *job)
 }
 
 /*
+ * Enqueue a job with a unique key, into a queue that is locked. If the job has parents, a job that has
+ * the key already is an error. So such a job needs room in any case, which is taken before the dependencies
+ * are inserted. Returns 0 if the job is skipped.
+ */
+static int64
+enqueue_with_key(const QueueRef &ref, SegmentSet &segments, const JobSpec &spec,
+				 const KeyRules &rules, TimestampTz now, Room room)
+{
+	if (parents_of(spec) != nullptr && room == Room::kTakeOrSkip)
+	{
+		if (!enter_queue_alone(ref, room))
+			return 0;
+		room = Room::kTaken;
+	}
+	KeyedRequest request = keyed_request(ref.queue_id, spec, rules, now, room);
+	depend_on_parents(segments, spec, &request.job);
+	return enqueue_keyed(ref, segments, &request);
+}
+
+/* Like enqueue_with_key(), without a unique key. */
+static int64
+enqueue_without_key(const QueueRef &ref, SegmentSet &segments, const JobSpec &spec, TimestampTz now,
+					Room room)
+{
+	int64 id;
+	NewJob job = job_of(ref.queue_id, spec, now);
+	if (!enter_queue_alone(ref, room))
+		return 0;
+	depend_on_parents(segments, spec, &job);
+	enqueue_jobs(ref, &job, 1, &id);
+	return id;
+}
+
+/*
  * Enqueue a job. find(&ref) finds and locks the queue; it returns false if there is no such queue, and
  * so does this function. Lock all segments in their order (rows/segment_set.h) before the queue if the job
  * has a unique key or parents: the search for them reads all segments.
  */
 template <typename Find>
 static bool
-enqueue_found(Find find, const JobSpec &spec, QueueRef *ref, int64 *id)
+enqueue_found(Find find, const JobSpec &spec, Room room, QueueRef *ref, int64 *id)
 {
 	TimestampTz now = wall_now();
 	KeyRules rules = key_rules(spec, now);
@@ -43,19 +77,9 @@ enqueue_found(Find find, const JobSpec &spec, QueueRef *ref, int64 *id)
 	if (reads_all)
 		(void) segments.open_all();
 	bool found = find(ref);
-	if (found && rules.key != nullptr)
-	{
-		KeyedRequest request = keyed_request(ref->queue_id, spec, rules, now);
-		depend_on_parents(segments, spec, &request.job);
-		*id = enqueue_keyed(*ref, segments, &request);
-	}
-	else if (found)
-	{
-		NewJob job = job_of(ref->queue_id, spec, now);
-		enter_queue(*ref, 1);
-		depend_on_parents(segments, spec, &job);
-		enqueue_jobs(*ref, &job, 1, id);
-	}
+	if (found)
+		*id = rules.key != nullptr ? enqueue_with_key(*ref, segments, spec, rules, now, room)
+								   : enqueue_without_key(*ref, segments, spec, now, room);
 	if (reads_all)
 		segments.close();
 	return found;
@@ -71,15 +95,15 @@ enqueue_job(const char *queue, const JobSpec &spec)
 			*found = queue_for_enqueue(queue);
 			return true;
 		},
-		spec, &ref, &id);
+		spec, Room::kTake, &ref, &id);
 	return id;
 }
 
 bool
-publish_job(int32 queue_id, const JobSpec &spec, QueueRef *ref, int64 *job_id)
+publish_job(int32 queue_id, const JobSpec &spec, Room room, QueueRef *ref, int64 *job_id)
 {
 	return enqueue_found([&](QueueRef *found) { return queue_for_publish(queue_id, found); }, spec,
-						 ref, job_id);
+						 room, ref, job_id);
 }
 
 } // namespace pgq

@@ -1,7 +1,8 @@
 #include "enqueue/job_json.h"
 
+#include "enqueue/job_object.h"
+
 #include <initializer_list>
-#include <string_view>
 
 namespace pgq {
 
@@ -17,205 +18,10 @@ array_of_jobs(Datum value)
 	return jobs;
 }
 
-/*
- * Values of `element` for the options of a schedule, and for a callback of a batch without its queue
- * and payload. Elements of an array count from 1.
- */
-static constexpr int kOptions = 0;
-static constexpr int kCallback = -1;
-
-static const char *
-name_of(int element)
+static Origin
+origin_of(ArrayOf kind, uint32 element)
 {
-	if (element == kCallback)
-		return "the callback";
-	return element == kOptions ? "the object in options" : psprintf("element %d of jobs", element);
-}
-
-/* Return whether the attribute may be an option of a schedule, or a key of a callback of a batch. */
-static bool
-is_option(const JobAttribute &attribute)
-{
-	return !attribute.required && !attribute.only_enqueue;
-}
-
-/*
- * Return the list of allowed keys for the hint of an error, for example "payload, priority and
- * delay".
- */
-static const char *
-list_of_keys(bool options, const char *if_required, const char *before_last)
-{
-	StringInfoData list;
-	initStringInfo(&list);
-	auto is_listed = [options](const JobAttribute &attribute) {
-		return !options || is_option(attribute);
-	};
-	const JobAttribute *last = &job_attributes[kJobAttributes - 1];
-	while (!is_listed(*last))
-		last--;
-	for (const JobAttribute &attribute : job_attributes)
-		if (is_listed(attribute))
-			appendStringInfo(&list, "%s%s%s",
-							 list.len == 0		  ? ""
-							 : &attribute == last ? before_last
-												  : ", ",
-							 attribute.name, attribute.required ? if_required : "");
-	return list.data;
-}
-
-[[noreturn]] static void
-bad_job(int element, const char *what)
-{
-	bool is_element = element > kOptions;
-	const char *keys = list_of_keys(!is_element, is_element ? " (required)" : "", " and ");
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s %s", name_of(element), what),
-			 is_element				? errhint("Each element is an object with the keys %s.", keys)
-			 : element == kCallback ? errhint("A callback needs the keys queue and payload. It may "
-											  "also have %s, but no unique key.",
-											  keys)
-									: errhint("The keys of options may be %s.", keys)));
-}
-
-static const JobAttribute *
-attribute_of_key(const JsonbValue &key)
-{
-	for (const JobAttribute &attribute : job_attributes)
-		if (strlen(attribute.name) == static_cast<size_t>(key.val.string.len) &&
-			memcmp(attribute.name, key.val.string.val, key.val.string.len) == 0)
-			return &attribute;
-	return nullptr;
-}
-
-/* ---- values ---- */
-
-static char *
-string_of(const JsonbValue &value, int element, const char *key)
-{
-	if (value.type != jbvString)
-		bad_job(element, psprintf("has a %s that is not a string", key));
-	return pnstrdup(value.val.string.val, value.val.string.len);
-}
-
-/* Return whether the conversion to int4 has changed the number: numeric_int4 rounds. */
-static bool
-numeric_int4_differs(Numeric exact, int32 number)
-{
-	return !DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(exact),
-											 NumericGetDatum(int64_to_numeric(number))));
-}
-
-static int32
-integer_of(const JsonbValue &value, int element, const char *key)
-{
-	if (value.type != jbvNumeric)
-		bad_job(element, psprintf("has a %s that is not a number", key));
-	int32 number;
-	if (!numeric_to_int4(value.val.numeric, &number) ||
-		numeric_int4_differs(value.val.numeric, number))
-		bad_job(element, psprintf("has a %s that is not an integer", key));
-	return number;
-}
-
-static int64
-bigint_of(const JsonbValue &value, int element, const char *key)
-{
-	if (value.type != jbvNumeric)
-		bad_job(element, psprintf("has a %s that is not a number", key));
-	char *end;
-	errno = 0;
-	const char *text =
-		DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)));
-	int64 number = strtoll(text, &end, 10);
-	if (errno != 0 || *end != '\0')
-		bad_job(element, psprintf("has a %s that is not an integer", key));
-	return number;
-}
-
-static Datum
-parsed(PGFunction input, const char *text)
-{
-	return DirectFunctionCall3(input, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
-							   Int32GetDatum(-1));
-}
-
-/* Read the value of `after`: an array of ids and of names of other elements. */
-static ParentList *
-parents_of_json(const JsonbValue &value, int element)
-{
-	if (value.type != jbvBinary || !JsonContainerIsArray(value.val.binary.data))
-		bad_job(element, "has an after that is not an array");
-	JsonbContainer *array = value.val.binary.data;
-	ParentList *parents = new_parent_list(static_cast<int>(JsonContainerSize(array)));
-	for (uint32 i = 0; i < JsonContainerSize(array); i++)
-	{
-		JsonbValue *name = getIthJsonbValueFromContainer(array, i);
-		if (name->type == jbvString)
-			add_parent(parents,
-					   {0, cstring_to_text_with_len(name->val.string.val, name->val.string.len)});
-		else if (name->type == jbvNumeric)
-			add_parent(parents, {bigint_of(*name, element, "job id in after"), nullptr});
-		else
-			bad_job(element, "has an after with a value that is neither a job id nor a ref");
-		pfree(name);
-	}
-	return parents;
-}
-
-/* Convert the JSON value to the attribute's type. */
-static Datum
-datum_of(const JobAttribute &attribute, JsonbValue *value, int element)
-{
-	switch (attribute.type)
-	{
-		case INT4OID:
-			return Int32GetDatum(integer_of(*value, element, attribute.name));
-		case INT8OID:
-			return Int64GetDatum(bigint_of(*value, element, attribute.name));
-		case INT8ARRAYOID:
-			return PointerGetDatum(parents_of_json(*value, element));
-		case INTERVALOID:
-			return parsed(interval_in, string_of(*value, element, attribute.name));
-		case TIMESTAMPTZOID:
-			return parsed(timestamptz_in, string_of(*value, element, attribute.name));
-		case TEXTOID:
-			return CStringGetTextDatum(string_of(*value, element, attribute.name));
-		default:
-			Assert(attribute.type == JSONBOID);
-			return PointerGetDatum(JsonbValueToJsonb(value));
-	}
-}
-
-/* ---- elements ---- */
-
-/*
- * Read one key of an element. A JSON null means the default, as NULL does in SQL; only a required
- * attribute (payload) can have null as its value.
- */
-static void
-read_key(JobSpec *spec, const JsonbValue &key, JsonbValue *value, int element)
-{
-	const JobAttribute *attribute = attribute_of_key(key);
-	if (attribute == nullptr || (element <= kOptions && !is_option(*attribute)))
-		bad_job(element, psprintf("has the unknown key \"%s\"",
-								  pnstrdup(key.val.string.val, key.val.string.len)));
-	if (value->type == jbvNull && !attribute->required)
-		return;
-	auto i = attribute - job_attributes;
-	spec->values[i] = datum_of(*attribute, value, element);
-	spec->given[i] = true;
-}
-
-static void
-require_all(const JobSpec &spec, int element)
-{
-	for (int i = 0; i < kJobAttributes; i++)
-		if (job_attributes[i].required && !spec.given[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("element %d of jobs has no %s", element, job_attributes[i].name),
-					 errhint("The keys of an element are: %s.", list_of_keys(false, "", ", "))));
+	return {kind == ArrayOf::kPublished ? Origin::kPublished : Origin::kEnqueued, element};
 }
 
 /* ---- single keys ---- */
@@ -238,7 +44,7 @@ find_key(Jsonb *jobs, uint32 i, std::string_view key, JsonbValue *value)
 	return value->type != jbvNull;
 }
 
-static bool
+bool
 has_unique_key(Jsonb *jobs, uint32 i)
 {
 	JsonbValue value;
@@ -297,7 +103,7 @@ has_names(const Jsonb *jobs)
 }
 
 JobSpec
-names_of_array(Jsonb *jobs, uint32 i)
+names_of_array(Jsonb *jobs, uint32 i, ArrayOf kind)
 {
 	JobSpec spec{};
 	for (std::string_view key : {std::string_view("after"), std::string_view("on_parent_failure"),
@@ -309,7 +115,7 @@ names_of_array(Jsonb *jobs, uint32 i)
 				&spec,
 				{.type = jbvString,
 				 .val = {.string = {static_cast<int>(key.size()), const_cast<char *>(key.data())}}},
-				&value, static_cast<int>(i) + 1);
+				&value, origin_of(kind, i));
 	}
 	return spec;
 }
@@ -325,33 +131,55 @@ jobs_without_key(Jsonb *jobs)
 	return n;
 }
 
-static JobSpec
-read_object(JsonbContainer *object, int element)
+JobSpec
+job_of_array(Jsonb *jobs, uint32 i, ArrayOf kind)
 {
-	JobSpec spec{};
-	JsonbIterator *it = JsonbIteratorInit(object);
-	JsonbValue key;
-	JsonbValue value;
-	(void) JsonbIteratorNext(&it, &value, true);
-	while (JsonbIteratorNext(&it, &key, true) == WJB_KEY)
-	{
-		(void) JsonbIteratorNext(&it, &value, true);
-		read_key(&spec, key, &value, element);
-	}
+	Origin origin = origin_of(kind, i);
+	JsonbValue *object = getIthJsonbValueFromContainer(&jobs->root, i);
+	if (object->type != jbvBinary || !JsonContainerIsObject(object->val.binary.data))
+		bad_job(origin, "is not an object");
+	JobSpec spec = read_object(object->val.binary.data, origin);
+	for (int a = 0; a < kJobAttributes; a++)
+		if (job_attributes[a].required && !spec.given[a])
+			complain_without(origin, job_attributes[a].name);
 	return spec;
 }
 
-JobSpec
-job_of_array(Jsonb *jobs, uint32 i)
+/* ---- topics ---- */
+
+bool
+have_parents(const Jsonb *jobs)
 {
-	int element = static_cast<int>(i) + 1;
+	return has_key(jobs, {"after"});
+}
+
+bool
+have_unique_keys(const Jsonb *jobs)
+{
+	return has_key(jobs, {kUniqueKey});
+}
+
+TopicOfElement
+topic_of_array(Jsonb *jobs, uint32 i)
+{
+	Origin origin = origin_of(ArrayOf::kPublished, i);
+	JsonbValue topic;
+	JsonbValue must_route;
 	JsonbValue *object = getIthJsonbValueFromContainer(&jobs->root, i);
 	if (object->type != jbvBinary || !JsonContainerIsObject(object->val.binary.data))
-		bad_job(element, "is not an object");
-	JobSpec spec = read_object(object->val.binary.data, element);
-	require_all(spec, element);
-	return spec;
+		bad_job(origin, "is not an object");
+	pfree(object);
+	if (!find_key(jobs, i, kTopic, &topic))
+		complain_without(origin, kTopic.data());
+	if (topic.type != jbvString)
+		bad_job(origin, "has a topic that is not a string");
+	if (find_key(jobs, i, kMustRoute, &must_route) && must_route.type != jbvBool)
+		bad_job(origin, "has a must_route that is not a boolean");
+	return {{topic.val.string.val, static_cast<size_t>(topic.val.string.len)},
+			must_route.type == jbvBool && must_route.val.boolean};
 }
+
+/* ---- options and callbacks ---- */
 
 JobSpec
 job_of_options(Jsonb *options)
@@ -360,7 +188,7 @@ job_of_options(Jsonb *options)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("options must be a JSON object"),
 				 errhint("For example: '{\"priority\": 5, \"expires_in\": \"1 hour\"}'.")));
-	return read_object(&options->root, kOptions);
+	return read_object(&options->root, {Origin::kOptions, 0});
 }
 
 /* Error context callback: name the callback. */
@@ -401,7 +229,7 @@ read_callback(Jsonb *callback, char **queue)
 		nullptr)
 		refuse_callback("a callback must have a payload", ERRCODE_NULL_VALUE_NOT_ALLOWED);
 	Jsonb *rest = without(without(callback, "queue"), "payload");
-	JobSpec spec = read_object(&rest->root, kCallback);
+	JobSpec spec = read_object(&rest->root, {Origin::kCallback, 0});
 	for (const char *key : {"unique_key", "unique_until", "unique_for", "on_conflict"})
 		if (find_attribute(spec, key, &given))
 			refuse_callback("a callback cannot have a unique key", ERRCODE_INVALID_PARAMETER_VALUE);

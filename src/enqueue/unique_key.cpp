@@ -10,16 +10,17 @@
 #include "rows/key_period.h"
 #include "rows/look_up.h"
 #include "steps/change_row.h"
-#include "steps/depth.h"
 #include "steps/waiting.h"
 #include "txn/effects.h"
 
 namespace pgq {
 
 KeyedRequest
-keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules, TimestampTz now)
+keyed_request(int32 queue_id, const JobSpec &spec, const KeyRules &rules, TimestampTz now,
+			  Room room)
 {
-	KeyedRequest request = {job_of(queue_id, spec, now), rules, hash_of_key(queue_id, rules.key)};
+	KeyedRequest request = {job_of(queue_id, spec, now), rules, hash_of_key(queue_id, rules.key),
+							room};
 	request.job.set(kJobUniqueHash, Int64GetDatum(request.hash));
 	return request;
 }
@@ -249,13 +250,14 @@ look_at_period(OwnerSearch *search)
 
 /*
  * Insert the job, which becomes the owner of the key. Until this transaction ends, other requests
- * for the key find the new row and wait for this transaction.
+ * for the key find the new row and wait for this transaction. Returns 0 if a full queue was skipped.
  */
 static int64
 become_owner(const QueueRef &ref, KeyedRequest *request, AddedMembers *added)
 {
 	int64 id;
-	enter_queue(ref, 1);
+	if (!enter_queue_alone(ref, request->room))
+		return 0;
 	enqueue_jobs(ref, &request->job, 1, &id, added);
 	return id;
 }
@@ -263,7 +265,7 @@ become_owner(const QueueRef &ref, KeyedRequest *request, AddedMembers *added)
 static int64
 with_period(const UniqueKey &key, const KeyRules &rules, int64 job_id)
 {
-	if (rules.until != 0)
+	if (rules.until != 0 && job_id != 0)
 		begin_key_period(key, job_id, rules.until);
 	return job_id;
 }
@@ -305,15 +307,40 @@ enqueue_keyed(const QueueRef &ref, SegmentSet &segments, KeyedRequest *request, 
 
 /* ---- many at once ---- */
 
+/* Take room for the requests. Return how many of those with kTakeOrSkip have room. */
+static int64
+enter_fresh(const QueueRef &ref, const KeyedRequest *requests, int n)
+{
+	int64 wanted[3] = {};
+	for (int i = 0; i < n; i++)
+		wanted[static_cast<int>(requests[i].room)]++;
+	if (wanted[static_cast<int>(Room::kTake)] > 0)
+		enter_queue(ref, wanted[static_cast<int>(Room::kTake)]);
+	int64 skippable = wanted[static_cast<int>(Room::kTakeOrSkip)];
+	return skippable > 0 ? enter_queue_or_skip(ref, skippable) : 0;
+}
+
+/* Insert the jobs of the requests. If there is too little room, skip the last ones that may be skipped. */
 static void
 insert_fresh(const QueueRef &ref, const KeyedRequest *requests, int n, int64 *ids,
 			 AddedMembers *added)
 {
 	auto *jobs = static_cast<NewJob *>(palloc(n * sizeof(NewJob)));
+	int64 new_ids[kKeysAtOnce];
+	int64 fit = enter_fresh(ref, requests, n);
+	int inserted = 0;
 	for (int i = 0; i < n; i++)
-		jobs[i] = requests[i].job;
-	enter_queue(ref, n);
-	enqueue_jobs(ref, jobs, n, ids, added);
+	{
+		bool skipped = requests[i].room == Room::kTakeOrSkip && fit-- <= 0;
+		ids[i] = skipped ? 0 : 1;
+		if (!skipped)
+			jobs[inserted++] = requests[i].job;
+	}
+	if (inserted > 0)
+		enqueue_jobs(ref, jobs, inserted, new_ids, added);
+	for (int i = 0, next = 0; i < n; i++)
+		if (ids[i] != 0)
+			ids[i] = new_ids[next++];
 }
 
 /*

@@ -57,7 +57,7 @@ CREATE TYPE pgq_ext.published_job AS (
     queue  text,
     job_id bigint
 );
-COMMENT ON TYPE pgq_ext.published_job IS 'A row of pgq_publish: a queue that has got a job, and the id of the job.';
+COMMENT ON TYPE pgq_ext.published_job IS 'A row of pgq_publish and pgq_publish_many: a queue that has got a job, and the id of the job.';
 
 CREATE FUNCTION pgq_publish(
     topic text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
@@ -70,6 +70,12 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 3 AS 'MODULE_PATHNAME', 'pgq_publish';
 REVOKE ALL ON FUNCTION pgq_publish FROM PUBLIC;
 COMMENT ON FUNCTION pgq_publish IS
 'Publish a job to a topic: enqueue one job in each queue that is bound to a pattern which matches the topic, in one transaction: in all of these queues or in none. A topic is a text of words with dots between them, at most 255 bytes. The other arguments are those of pgq_enqueue, and hold for each job by itself. The header topic of each job is the topic. Returns the jobs in the order of the ids of their queues; no row if no pattern matches. must_route: then raise PQ003 instead. The caller needs no right on the queues. Errors: PQ003 no queue (with must_route), PQ002 a queue is full and its binding does not say skip, 22023 a bad topic, 22004 NULL, and the errors of pgq_enqueue.';
+
+CREATE FUNCTION pgq_publish_many(jobs jsonb) RETURNS SETOF pgq_ext.published_job
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 300 AS 'MODULE_PATHNAME', 'pgq_publish_many';
+REVOKE ALL ON FUNCTION pgq_publish_many FROM PUBLIC;
+COMMENT ON FUNCTION pgq_publish_many IS
+'Publish many jobs, in one transaction: all or none. jobs: an array of objects whose keys are the arguments of pgq_publish, for example [{"topic": "order.paid", "payload": {"n": 1}}]; topic and payload are required. Each topic is routed once, and each queue gets its jobs together. Returns the jobs in the order of the ids of their queues, and of the elements; as many rows as there are jobs. after takes ids of jobs only, and there is no ref, since an element can become several jobs. If a queue is full, jobs whose bindings say skip are left out one by one: the jobs without a unique key from a certain element on. Errors: as pgq_publish and pgq_enqueue_many; 0A000 a ref.';
 
 CREATE TYPE pgq_ext.route AS (
     queue   text,

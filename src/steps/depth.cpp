@@ -25,16 +25,19 @@ complain_full(const QueueRef &ref, int64 jobs, const Fullness &fullness)
 				 "pgq_alter_queue.")));
 }
 
-void
-enter_queue(const QueueRef &ref, int64 jobs)
+/*
+ * Take room for all jobs, or for none. Returns false if there is too little room. resolved: prepared
+ * transactions that have ended no longer take room; the function sets it.
+ */
+static bool
+has_entered(const QueueRef &ref, int64 jobs, bool *resolved, Fullness *fullness)
 {
-	Fullness fullness;
-	for (bool resolved = false;;)
+	for (;;)
 	{
-		switch (take_room(ref, look_at_tables().queue, jobs, &fullness))
+		switch (take_room(ref, look_at_tables().queue, jobs, fullness))
 		{
 			case DepthAnswer::kTaken:
-				return;
+				return true;
 			case DepthAnswer::kUncounted:
 				count_jobs(ref);
 				break;
@@ -43,13 +46,46 @@ enter_queue(const QueueRef &ref, int64 jobs)
 				 * A prepared transaction that has ended may have left room: apply its outcome, and
 				 * try once more.
 				 */
-				if (resolved || !any_prepared())
-					complain_full(ref, jobs, fullness);
+				if (*resolved || !any_prepared())
+					return false;
 				resolve_prepared();
-				resolved = true;
+				*resolved = true;
 		}
 		CHECK_FOR_INTERRUPTS();
 	}
+}
+
+void
+enter_queue(const QueueRef &ref, int64 jobs)
+{
+	Fullness fullness;
+	bool resolved = false;
+	if (!has_entered(ref, jobs, &resolved, &fullness))
+		complain_full(ref, jobs, fullness);
+}
+
+/* Each try asks for fewer jobs than the one before, since other transactions may take room, too. */
+int64
+enter_queue_or_skip(const QueueRef &ref, int64 jobs)
+{
+	Fullness fullness;
+	bool resolved = false;
+	int64 fit = jobs;
+	while (fit > 0 && !has_entered(ref, fit, &resolved, &fullness))
+		fit = Max(INT64CONST(0), Min(fit - 1, fullness.room));
+	if (fit < jobs)
+		count_skipped(ref, jobs - fit);
+	return fit;
+}
+
+bool
+enter_queue_alone(const QueueRef &ref, Room room)
+{
+	if (room == Room::kTakeOrSkip)
+		return enter_queue_or_skip(ref, 1) > 0;
+	if (room == Room::kTake)
+		enter_queue(ref, 1);
+	return true;
 }
 
 /*

@@ -16,6 +16,23 @@ namespace pgq {
 void enter_queue(const QueueRef &ref, int64 jobs);
 
 /*
+ * Like enter_queue(), for a caller that can leave jobs out: take room for as many of them as there is
+ * room for. Return their number. Count the others as skipped.
+ */
+int64 enter_queue_or_skip(const QueueRef &ref, int64 jobs);
+
+/* How a new job comes to its room in the queue. */
+enum class Room : uint8
+{
+	kTake,		 /* enter_queue() */
+	kTakeOrSkip, /* enter_queue_or_skip() */
+	kTaken,		 /* the room was taken earlier */
+};
+
+/* Take room for one job. Returns false if the job is skipped. Raises PQ002. */
+bool enter_queue_alone(const QueueRef &ref, Room room);
+
+/*
  * ---- Noting rows that this transaction has written or ended. ref: a queue whose slot the caller
  * already knows, usually the queue of the row ----
  */

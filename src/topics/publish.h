@@ -1,25 +1,89 @@
-/* Publishing: one job in each queue of a topic. */
+/*
+ * Publishing: one job in each queue of a topic. A job is left out of a full queue if all bindings by which
+ * it comes there say so (when_full 'skip').
+ */
 #pragma once
 
+#include "engine/queue.h"
 #include "enqueue/job_spec.h"
 
+#include <string_view>
+
 namespace pgq {
+
+struct Target;
 
 /* A job that was published. */
 struct PublishedJob
 {
-	const char *queue;
+	text *queue; /* the name */
 	int64 job_id;
 };
+
+/* Return the topic as bytes. Raises 22023 if it is too long. */
+std::string_view checked_topic(const text *topic);
+std::string_view checked_topic(std::string_view topic);
 
 /*
  * Enqueue a job into each queue whose bindings match the topic, in the order of the ids of the queues.
  * Each job gets the header `topic`. Returns the *n jobs. Raises PQ003 if there are none and must_route
- * is true, PQ002 if a queue is full that may not be skipped, and the errors of enqueue_job().
+ * is true, PQ002 if a queue is full that may not be skipped, 42501 if the current role may not publish to
+ * the topic, and the errors of enqueue_job().
  */
 PublishedJob *publish(const text *topic, const JobSpec &spec, bool must_route, int *n);
 
-/* Return the topic as bytes. Raises 22023 if it is too long. */
-std::string_view checked_topic(const text *topic);
+/*
+ * Publish the jobs of pgq_publish_many: elements as of pgq_enqueue_many, each with a topic. In the order
+ * of the ids of the queues, enqueue all jobs of a queue together, and call put() for each job that
+ * the queue has got, in the order of the elements. Raises the errors of publish() and pgq_enqueue_many.
+ * Errors name the element, except for PQ002, which names the queue and the pattern.
+ */
+using PutPublished = void (*)(void *rows, const PublishedJob &job);
+void publish_many(Jsonb *jobs, PutPublished put, void *rows);
+
+/*
+ * Publishing many jobs to one topic, for code that has the payloads one after the other:
+ *
+ *     BulkPublish publish(topic, options);
+ *     if (publish.has_queues())
+ *         for each payload:
+ *             publish.put(payload);
+ *     publish.finish();
+ *
+ * The payloads are copied, and enqueued in parts into all queues of the topic. So the memory does not grow
+ * with the number of jobs. After an error there is nothing to clean up: the memory belongs to the context
+ * that is current when the object is made.
+ */
+class BulkPublish
+{
+public:
+	/*
+	 * Check the right of the current role, find the queues, and lock them in the order of their ids.
+	 * options: the other attributes of all jobs; there must be no unique key and no parents. The options
+	 * must stay in memory as long as the object. Raises 42501, 22023.
+	 */
+	BulkPublish(const text *topic, const JobSpec &options);
+
+	/* Return whether a job would go to any queue. */
+	[[nodiscard]] bool has_queues() const { return n_queues_ > 0; }
+
+	/* Publish a job with this payload, a jsonb. Raises PQ002, and the errors of enqueue_jobs(). */
+	void put(Datum payload);
+
+	/* Enqueue the last jobs. */
+	void finish();
+
+private:
+	void flush();
+	void flush_to(const Target &target);
+
+	MemoryContext memory_; /* of the payloads; emptied by flush() */
+	JobSpec options_;
+	Target *queues_;
+	int n_queues_;
+	Datum *payloads_;
+	int n_payloads_;
+	Size bytes_; /* of the payloads */
+};
 
 } // namespace pgq

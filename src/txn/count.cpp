@@ -118,7 +118,7 @@ static DepthAnswer
 reserve(QueueHold &hold, int64 wanted, CountEffect *effect, Fullness *fullness)
 {
 	JobCount &count = hold->count;
-	*fullness = {depth_of(count), hold->options.max_depth};
+	*fullness = {depth_of(count), hold->options.max_depth, 0};
 	if (fullness->max_depth == 0)
 		return DepthAnswer::kTaken;
 	if (count.state != JobCount::kKnown)
@@ -141,6 +141,8 @@ take_room(const QueueRef &ref, Oid incarnation, int64 jobs, Fullness *fullness)
 			ref, [&](QueueHold &hold) { room = reserve(hold, wanted, effect, fullness); });
 	if (room == DepthAnswer::kTaken)
 		effect->rows += jobs;
+	else
+		fullness->room = Max(fullness->max_depth - fullness->depth, INT64CONST(0)) + jobs - wanted;
 	return room;
 }
 

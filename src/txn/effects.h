@@ -268,6 +268,7 @@ struct Fullness
 {
 	int64 depth;
 	int64 max_depth;
+	int64 room; /* how many jobs would have fit */
 };
 
 /*
