@@ -292,6 +292,12 @@ COMMENT ON TYPE pgq_ext.parent IS 'As that of pgq_ext.';
 CREATE TYPE pgq_ext.explanation AS (step text, detail text);
 COMMENT ON TYPE pgq_ext.explanation IS 'As that of pgq_ext.';
 
+CREATE TYPE pgq_ext.published_job AS (queue text, job_id bigint);
+COMMENT ON TYPE pgq_ext.published_job IS 'As that of pgq_ext.';
+
+CREATE TYPE pgq_ext.route AS (queue text, pattern text);
+COMMENT ON TYPE pgq_ext.route IS 'As that of pgq_ext.';
+
 -- ---- the functions of pgq_ext ----
 
 -- Each function has a second one for PL/Proxy, pgq_router.enqueue_at and so on, with the shard before the other
@@ -408,6 +414,7 @@ SELECT pgq_router.make_one('pgq_update',
     'job_id bigint, payload jsonb = null, priority int = null, run_at timestamptz = null, queue text = null, group_key text = null, max_attempts int = null, headers jsonb = null',
     'boolean', 'pgq_router.shard_of_update(job_id, group_key)');
 
+SELECT pgq_router.make_one('pgq_route', 'topic text', 'SETOF pgq_ext.route', '(pgq_router.any_shards(false))[1]', false);
 SELECT pgq_router.make_one('pgq_schedule_preview', 'cron text, timezone text = ''UTC'', n int = 5', 'SETOF timestamptz', '(pgq_router.any_shards(false))[1]', false);
 
 -- Refuse assertions: an assertion would end with the shard's transaction, before the caller's transaction does.
@@ -481,6 +488,11 @@ SELECT pgq_router.make_all('pgq_purge_queue', 'queue text', 'bigint', 'coalesce(
 SELECT pgq_router.make_all('pgq_redrive', 'queue text, max_jobs bigint = null', 'bigint', 'coalesce(answer, 0) + one', '$1, max_jobs - coalesce(answer, 0)');
 SELECT pgq_router.make_all('pgq_grant', 'queue text, role text, rights text[]', 'void', '');
 SELECT pgq_router.make_all('pgq_revoke', 'queue text, role text, rights text[]', 'void', '');
+-- Each shard has its own bindings and rights on topics, as it has its own queues.
+SELECT pgq_router.make_all('pgq_bind', 'pattern text, queue text, options jsonb = null', 'void', '');
+SELECT pgq_router.make_all('pgq_unbind', 'pattern text, queue text', 'boolean', 'coalesce(answer, false) OR one');
+SELECT pgq_router.make_all('pgq_grant_topic', 'pattern text, role text, rights text[]', 'void', '');
+SELECT pgq_router.make_all('pgq_revoke_topic', 'pattern text, role text, rights text[]', 'void', '');
 SELECT pgq_router.make_all('pgq_unschedule', 'schedule text', 'boolean', 'coalesce(answer, false) OR one');
 -- Each shard calls its own function. A function of that name must be here as well, because regprocedure names one of this database.
 SELECT pgq_router.make_all('pgq_set_handler', 'queue text, handler regprocedure, workers int = 1, timeout interval = ''1 min'', batch int = 1,
@@ -573,6 +585,39 @@ BEGIN
         n := n + 1;
         BEGIN
             RETURN pgq_router.enqueue_at(s, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, NULL, NULL, NULL);
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+            IF n = cardinality(candidates) OR NOT pgq_router.was_not_reached(message) THEN
+                PERFORM pgq_router.complain(s, SQLSTATE, message, detail, hint);
+            END IF;
+            PERFORM pgq_router.leave_out(s, message);
+        END;
+    END LOOP;
+END $body$);
+
+-- All queues get their jobs on one shard, in one transaction there.
+SELECT pgq_router.make('pgq_publish', 'topic text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
+    group_key text = null, unique_key text = null, unique_until text = ''finished'',
+    unique_for interval = null, on_conflict text = ''keep'',
+    headers jsonb = null, max_attempts int = null, expires_in interval = null, batch bigint = null,
+    after bigint[] = null, on_parent_failure text = ''cancel'', must_route boolean = false', 'SETOF pgq_ext.published_job', $body$
+DECLARE
+    key text := coalesce(group_key, unique_key);
+    candidates integer[] := CASE WHEN key IS NULL THEN pgq_router.any_shards(true) ELSE ARRAY[pgq_router.shard_of(key)] END;
+    s integer;
+    n integer := 0;
+    message text; detail text; hint text;
+BEGIN
+    IF batch IS NOT NULL THEN
+        PERFORM pgq_router.refuse_batch('pgq_publish with a batch');
+    ELSIF after IS NOT NULL THEN
+        PERFORM pgq_router.refuse_parents('pgq_publish with after');
+    END IF;
+    FOREACH s IN ARRAY candidates LOOP
+        n := n + 1;
+        BEGIN
+            RETURN QUERY SELECT * FROM pgq_router.publish_at(s, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, NULL, NULL, NULL, must_route);
+            RETURN;
         EXCEPTION WHEN OTHERS THEN
             GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
             IF n = cardinality(candidates) OR NOT pgq_router.was_not_reached(message) THEN
@@ -803,6 +848,7 @@ BEGIN
         ('rate', 'name text, permits integer, period interval, burst integer, available bigint, next_at timestamptz'),
         ('run', 'name text, period interval, period_start timestamptz, token bigint, owner text, started_at timestamptz, finished_at timestamptz, result jsonb, tries integer'),
         ('schedule', 'schedule text, cron text, timezone text, queue text, payload jsonb, missed text, options jsonb, paused boolean, next_run_at timestamptz, last_run_at timestamptz, last_job_id bigint, last_error text'),
+        ('binding', 'pattern text, queue text, when_full text, created_at timestamptz, maker text'),
         ('segment', 'segment integer, relation text, parent text, state text, live_rows bigint, size bigint, age interval, held_by text, truncations bigint, moved_in bigint, moved_out bigint')
         ) w (name, columns)
     LOOP

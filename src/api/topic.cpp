@@ -7,12 +7,13 @@
 #include "api/job_arguments.h"
 #include "api/result_rows.h"
 #include "api/trigger_data.h"
-#include "engine/copies.h"
+#include "catalog/queue_row.h"
 #include "enqueue/job_json.h"
-#include "load/attach.h"
 #include "topics/bind.h"
 #include "topics/publish.h"
 #include "topics/route.h"
+
+#include <algorithm>
 
 namespace pgq {
 
@@ -66,6 +67,16 @@ put_published_job(void *rows, const PublishedJob &job)
 	row.set_datum(PublishedColumn::kQueue, PointerGetDatum(job.queue));
 	row.set(PublishedColumn::kJobId, job.job_id);
 	static_cast<ResultRows *>(rows)->put(row);
+}
+
+/* Return the rows of all queues, sorted by id. */
+static const QueueRow *
+sorted_queue_rows(int *n)
+{
+	QueueRow *queues = read_queue_rows(look_at_tables(), n);
+	std::sort(queues, queues + *n,
+			  [](const QueueRow &a, const QueueRow &b) { return a.queue_id < b.queue_id; });
+	return queues;
 }
 
 /* The number of the argument must_route of pgq_publish. */
@@ -135,15 +146,19 @@ pgq_route(PG_FUNCTION_ARGS)
 	ResultRows rows(fcinfo);
 	text *topic = DatumGetTextPP(required(fcinfo, 0, "topic"));
 	Route route = route_topic(checked_topic(topic));
+	/* Read the names from the table: the function also works on a standby, where no queue is attached. */
+	int n;
+	const QueueRow *queues = sorted_queue_rows(&n);
 	for (int i = 0; i < route.n; i++)
 	{
 		const Binding &binding = route.bindings[i];
-		QueueRef ref;
-		char name[kQueueNameMax + 1] = "";
-		if (!attach_queue_by_id(tables(), binding.queue_id, &ref) || !copy_name(ref, name))
+		const QueueRow *queue = std::lower_bound(
+			queues, queues + n, binding.queue_id,
+			[](const QueueRow &known, int32 queue_id) { return known.queue_id < queue_id; });
+		if (queue == queues + n || queue->queue_id != binding.queue_id)
 			continue;
 		ResultRow<RouteColumn> row;
-		row.set(RouteColumn::kQueue, static_cast<const char *>(name));
+		row.set(RouteColumn::kQueue, static_cast<const char *>(queue->name));
 		if (may_see(binding.queue_id))
 			row.set_datum(RouteColumn::kPattern,
 						  PointerGetDatum(cstring_to_text_with_len(

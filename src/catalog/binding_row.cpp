@@ -1,7 +1,7 @@
 #include "catalog/binding_row.h"
 
-#include "catalog/own_object.h"
 #include "catalog/owner_sql.h"
+#include "catalog/topic_table.h"
 #include "core/topic_match.h"
 
 #include <algorithm>
@@ -37,17 +37,16 @@ read_binding(int i, MemoryContext context, Binding *binding)
 }
 
 Binding *
-read_bindings(int *n)
+read_bindings(int *n, bool *lasting)
 {
 	MemoryContext context = CurrentMemoryContext;
 	Binding *bindings = nullptr;
 	*n = 0;
-	if (!OidIsValid(table_of_bindings()))
-		return nullptr;
+	*lasting = lock_topic_table(TopicTable::kBinding, AccessShareLock);
 	as_owner([&] {
 		auto found = static_cast<int>(
 			spi_execute("SELECT queue_id, pattern, when_full OPERATOR(pg_catalog.=) 'skip' FROM "
-						"pgq_ext.topic_binding",
+						"ONLY pgq_ext.topic_binding",
 						nullptr, 0));
 		bindings =
 			static_cast<Binding *>(MemoryContextAllocHuge(context, (found + 1) * sizeof(Binding)));
@@ -69,6 +68,7 @@ write_binding(const Binding &binding)
 		{TEXTOID, text_datum(binding.pattern), false},
 		{BOOLOID, BoolGetDatum(binding.skip_if_full), false},
 		{TEXTOID, CStringGetTextDatum(GetUserNameFromId(GetUserId(), false)), false}};
+	(void) lock_topic_table(TopicTable::kBinding, RowExclusiveLock);
 	as_owner([&] {
 		(void) spi_execute(
 			"INSERT INTO pgq_ext.topic_binding (queue_id, pattern, when_full, maker_name) "
@@ -76,6 +76,7 @@ write_binding(const Binding &binding)
 			"ON CONFLICT (queue_id, pattern) DO UPDATE SET when_full = EXCLUDED.when_full",
 			row);
 	});
+	invalidate_topic_table(TopicTable::kBinding);
 	CommandCounterIncrement();
 }
 
@@ -85,32 +86,30 @@ delete_binding(int32 queue_id, std::string_view pattern)
 	const SpiArgument row[] = {{INT4OID, Int32GetDatum(queue_id), false},
 							   {TEXTOID, text_datum(pattern), false}};
 	uint64 deleted = 0;
+	(void) lock_topic_table(TopicTable::kBinding, RowExclusiveLock);
 	as_owner([&] {
-		deleted = spi_execute("DELETE FROM pgq_ext.topic_binding WHERE queue_id "
+		deleted = spi_execute("DELETE FROM ONLY pgq_ext.topic_binding WHERE queue_id "
 							  "OPERATOR(pg_catalog.=) $1 AND pattern OPERATOR(pg_catalog.=) $2",
 							  row);
 	});
+	invalidate_topic_table(TopicTable::kBinding);
 	CommandCounterIncrement();
 	return deleted > 0;
-}
-
-Oid
-table_of_bindings()
-{
-	Oid table = get_relname_relid("topic_binding", get_namespace_oid("pgq_ext", true));
-	return OidIsValid(table) && is_member(RelationRelationId, table) ? table : InvalidOid;
 }
 
 void
 delete_bindings_of(int32 queue_id)
 {
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(queue_id), false}};
-	if (OidIsValid(table_of_bindings()))
-		as_owner([&] {
-			(void) spi_execute("DELETE FROM pgq_ext.topic_binding WHERE queue_id "
-							   "OPERATOR(pg_catalog.=) $1",
-							   id);
-		});
+	if (!OidIsValid(find_topic_table(TopicTable::kBinding)))
+		return;
+	(void) lock_topic_table(TopicTable::kBinding, RowExclusiveLock);
+	as_owner([&] {
+		(void) spi_execute("DELETE FROM ONLY pgq_ext.topic_binding WHERE queue_id "
+						   "OPERATOR(pg_catalog.=) $1",
+						   id);
+	});
+	invalidate_topic_table(TopicTable::kBinding);
 }
 
 } // namespace pgq

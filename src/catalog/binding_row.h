@@ -17,9 +17,10 @@ struct Binding
 /*
  * Read all bindings, as committed by now and with the changes of this transaction, whatever its
  * isolation level. They are sorted by pattern_less(), and within a pattern by the id of the queue.
- * Rows with a pattern that pgq_bind refuses are left out.
+ * Rows with a pattern that pgq_bind refuses are left out. *lasting: whether the bindings may be kept in
+ * memory, see lock_topic_table(), whose errors are raised.
  */
-Binding *read_bindings(int *n);
+Binding *read_bindings(int *n, bool *lasting);
 
 /* Insert the binding, or change its `skip_if_full`. The caller has locked the queue. */
 void write_binding(const Binding &binding);
@@ -29,11 +30,5 @@ bool delete_binding(int32 queue_id, std::string_view pattern);
 
 /* Delete all bindings of a queue that is being dropped. */
 void delete_bindings_of(int32 queue_id);
-
-/*
- * Return the table of bindings; InvalidOid if the SQL objects are of a version without topics. The table
- * is no part of `Tables`, since each bind would make all sessions read the catalog again.
- */
-Oid table_of_bindings();
 
 } // namespace pgq

@@ -50,9 +50,11 @@ static constexpr OwnTrigger kTriggers[] = {
 	{"job_batch", "job_batch_not_truncated", "job_batch_kept",
 	 TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE, false},
 	{"topic_binding", "topic_binding_changed", "topic_changed",
-	 kWrite | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_TRUNCATE, true},
+	 kAfter | kWrite | TRIGGER_TYPE_DELETE, true},
+	{"topic_binding", "topic_binding_truncated", "topic_changed", TRIGGER_TYPE_TRUNCATE, true},
 	{"topic_pattern", "topic_pattern_changed", "topic_changed",
-	 kWrite | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_TRUNCATE, true},
+	 kAfter | kWrite | TRIGGER_TYPE_DELETE, true},
+	{"topic_pattern", "topic_pattern_truncated", "topic_changed", TRIGGER_TYPE_TRUNCATE, true},
 	{"held_lock", "held_lock_changed", "held_lock_changed", TRIGGER_TYPE_INSERT, false},
 };
 
@@ -113,6 +115,25 @@ has_muted_trigger(Relation segment)
 	bool muted = false;
 	for_each_muted_trigger(segment, [&](const Trigger &) { muted = true; });
 	return muted;
+}
+
+bool
+has_all_triggers(Relation rel, const char *name)
+{
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
+	int missing = 0;
+	for (const OwnTrigger &own : kTriggers)
+		missing += own.always && strcmp(own.table, name) == 0;
+	for (int i = 0; triggers != nullptr && i < triggers->numtriggers; i++)
+	{
+		const Trigger &trigger = triggers->triggers[i];
+		const OwnTrigger *own = find_by_name(trigger.tgname);
+		if (own != nullptr && own->always && trigger.tgenabled == TRIGGER_FIRES_ALWAYS &&
+			is_as_made(rel, trigger, *own))
+			missing--;
+	}
+	FreeTriggerDesc(triggers);
+	return missing == 0;
 }
 
 bool

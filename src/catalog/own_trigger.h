@@ -18,6 +18,12 @@ bool is_own_trigger(Relation rel, const Trigger &trigger);
 bool has_muted_trigger(Relation segment);
 
 /*
+ * Return whether the table pgq_ext.NAME has all triggers of the extension that should be ENABLE ALWAYS, in
+ * this state.
+ */
+bool has_all_triggers(Relation rel, const char *name);
+
+/*
  * Set the muted triggers of the table to ENABLE ALWAYS again. Returns false if another transaction
  * has locked the table, or the table is gone. When this function has got the table's lock, all
  * transactions that wrote rows without the triggers have ended. So the caller can then find these

@@ -131,6 +131,18 @@ rights_by_privileges(HeapTuple tuple, Oid owner, Oid role)
 	return rights;
 }
 
+Openness
+openness_by_view(const char *name)
+{
+	Oid schema = get_namespace_oid("pgq_ext", true);
+	HeapTuple tuple = SearchSysCache2(RELNAMENSP, CStringGetDatum(name), ObjectIdGetDatum(schema));
+	if (!HeapTupleIsValid(tuple))
+		return Openness::kOpen;
+	bool ours = is_owners(reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple)));
+	ReleaseSysCache(tuple);
+	return ours ? Openness::kClosed : Openness::kForeign;
+}
+
 bool
 has_privilege_on_view(const char *name, AclMode privilege)
 {

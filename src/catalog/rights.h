@@ -126,6 +126,9 @@ enum class Openness : uint8
 };
 Openness openness_of(int32 queue_id);
 
+/* Return what the view of rights with this name says: kOpen if there is no such relation. */
+Openness openness_by_view(const char *name);
+
 /*
  * Return whether the current role has the privilege on this view of rights in the schema pgq_ext. False if
  * the view is missing, or does not belong to the owner of the tables.

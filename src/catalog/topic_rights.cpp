@@ -1,8 +1,8 @@
 #include "catalog/topic_rights.h"
 
-#include "catalog/own_object.h"
 #include "catalog/owner_sql.h"
 #include "catalog/rights.h"
+#include "catalog/topic_table.h"
 #include "core/topic_match.h"
 
 #include <algorithm>
@@ -24,6 +24,7 @@ static constinit MemoryContext memory_of_granted = nullptr;
 static constinit GrantedPattern *granted = nullptr;
 static constinit int n_granted = 0;
 static constinit bool granted_valid = false;
+static constinit bool granted_lasting = false; /* each change of the table sends an invalidation */
 static constinit Oid table_of_granted = InvalidOid;
 static constinit uint64 right_changes = 0;
 
@@ -61,6 +62,11 @@ count_right_changes()
 {
 	notice_right_changes();
 	AcceptInvalidationMessages();
+	if (!granted_lasting)
+	{
+		granted_valid = false;
+		right_changes++;
+	}
 	return right_changes;
 }
 
@@ -74,12 +80,11 @@ read_granted()
 			AllocSetContextCreate(TopMemoryContext, "pgq_ext topic rights", ALLOCSET_SMALL_SIZES);
 	MemoryContextReset(memory_of_granted);
 	n_granted = 0;
-	table_of_granted = get_relname_relid("topic_pattern", get_namespace_oid("pgq_ext", true));
-	if (!OidIsValid(table_of_granted) || !is_member(RelationRelationId, table_of_granted))
-		return;
+	table_of_granted = find_topic_table(TopicTable::kPattern);
+	granted_lasting = lock_topic_table(TopicTable::kPattern, AccessShareLock);
 	as_owner([&] {
 		auto n = static_cast<int>(
-			spi_execute("SELECT pattern_id, pattern FROM pgq_ext.topic_pattern", nullptr, 0));
+			spi_execute("SELECT pattern_id, pattern FROM ONLY pgq_ext.topic_pattern", nullptr, 0));
 		granted = static_cast<GrantedPattern *>(
 			MemoryContextAllocHuge(memory_of_granted, (n + 1) * sizeof(GrantedPattern)));
 		for (int i = 0; i < n; i++)

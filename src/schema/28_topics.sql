@@ -19,9 +19,13 @@ REVOKE ALL ON FUNCTION pgq_ext.topic_changed() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.topic_changed() IS
 'Internal: lets all sessions read the bindings, or the patterns with rights, again.';
 
-CREATE TRIGGER topic_binding_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON pgq_ext.topic_binding
-FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+-- For each row, because logical replication fires no triggers for each statement.
+CREATE TRIGGER topic_binding_changed AFTER INSERT OR UPDATE OR DELETE ON pgq_ext.topic_binding
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.topic_changed();
 ALTER TABLE pgq_ext.topic_binding ENABLE ALWAYS TRIGGER topic_binding_changed;
+CREATE TRIGGER topic_binding_truncated AFTER TRUNCATE ON pgq_ext.topic_binding
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+ALTER TABLE pgq_ext.topic_binding ENABLE ALWAYS TRIGGER topic_binding_truncated;
 
 CREATE SEQUENCE pgq_ext.topic_pattern_id_seq AS integer;
 
@@ -33,9 +37,12 @@ REVOKE ALL ON TABLE pgq_ext.topic_pattern FROM PUBLIC;
 COMMENT ON TABLE pgq_ext.topic_pattern IS
 'The patterns of topics for which a right was granted. The privileges of the view pgq_ext.topic_rights_ID are the rights.';
 
-CREATE TRIGGER topic_pattern_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON pgq_ext.topic_pattern
-FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+CREATE TRIGGER topic_pattern_changed AFTER INSERT OR UPDATE OR DELETE ON pgq_ext.topic_pattern
+FOR EACH ROW EXECUTE FUNCTION pgq_ext.topic_changed();
 ALTER TABLE pgq_ext.topic_pattern ENABLE ALWAYS TRIGGER topic_pattern_changed;
+CREATE TRIGGER topic_pattern_truncated AFTER TRUNCATE ON pgq_ext.topic_pattern
+FOR EACH STATEMENT EXECUTE FUNCTION pgq_ext.topic_changed();
+ALTER TABLE pgq_ext.topic_pattern ENABLE ALWAYS TRIGGER topic_pattern_truncated;
 
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.topic_binding', '');
 SELECT pg_catalog.pg_extension_config_dump('pgq_ext.topic_pattern_id_seq', '');
@@ -105,6 +112,5 @@ CREATE VIEW pgq_ext.binding WITH (security_barrier) AS
 SELECT b.pattern, q.queue, b.when_full, b.created_at, b.maker_name AS maker
 FROM pgq_ext.topic_binding b JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(b.queue_id);
-GRANT SELECT ON pgq_ext.binding TO PUBLIC;
 COMMENT ON VIEW pgq_ext.binding IS
 'Which queues get the jobs of which topics, one row for each binding of pgq_bind to a queue that the caller may inspect.';

@@ -2,7 +2,8 @@
 
 -- Members of pg_monitor read all views; tokens and payloads are NULL for them, unless another grant shows them.
 GRANT SELECT ON pgq_ext.queue, pgq_ext.queue_status, pgq_ext.queue_stats, pgq_ext.queue_latency, pgq_ext.job_status, pgq_ext.lease,
-    pgq_ext.capacity, pgq_ext.segment, pgq_ext.duty, pgq_ext.schedule, pgq_ext.lock, pgq_ext.rate, pgq_ext.dead_letter, pgq_ext.handler, pgq_ext.batch TO pg_monitor;
+    pgq_ext.capacity, pgq_ext.segment, pgq_ext.duty, pgq_ext.schedule, pgq_ext.lock, pgq_ext.rate, pgq_ext.dead_letter, pgq_ext.handler, pgq_ext.batch,
+    pgq_ext.binding TO pg_monitor;
 
 -- The views call these functions with the rights of the reader. A direct call shows no more than the views do.
 GRANT EXECUTE ON FUNCTION pgq_ext.may_see, pgq_ext.may_read, pgq_ext.queue_entries, pgq_ext.oldest_ready, pgq_ext.blocked_jobs, pgq_ext.stat_entries,

@@ -1,6 +1,7 @@
 #include "topics/route.h"
 
 #include "catalog/topic_rights.h"
+#include "catalog/topic_table.h"
 #include "core/topic_match.h"
 
 #include <algorithm>
@@ -65,6 +66,7 @@ static constinit std::string_view *patterns = nullptr; /* of `bindings`, at the 
 static constinit int n_bindings = 0;
 static constinit HTAB *topics = nullptr;
 static constinit bool valid = false;
+static constinit bool lasting = false;	   /* each change of the table sends an invalidation */
 static constinit Oid watched = InvalidOid; /* the table whose invalidations count */
 
 /* ---- the bindings ---- */
@@ -80,7 +82,7 @@ static void
 watch_changes()
 {
 	static constinit bool watches = false;
-	watched = table_of_bindings();
+	watched = find_topic_table(TopicTable::kBinding);
 	if (!watches)
 		CacheRegisterRelcacheCallback(at_change_of_bindings, 0);
 	watches = true;
@@ -107,7 +109,7 @@ read_all_bindings()
 	MemoryContextReset(memory);
 	memory_of_topics = nullptr;
 	MemoryContext caller = MemoryContextSwitchTo(memory);
-	bindings = read_bindings(&n_bindings);
+	bindings = read_bindings(&n_bindings, &lasting);
 	patterns = static_cast<std::string_view *>(
 		palloc_extended((n_bindings + 1) * sizeof(std::string_view), MCXT_ALLOC_HUGE));
 	for (int i = 0; i < n_bindings; i++)
@@ -117,16 +119,18 @@ read_all_bindings()
 }
 
 /*
- * Read the bindings again if they may have changed. An invalidation that arrives during the reading
- * makes them invalid again; after ten such readings the newest is used once.
+ * Read the bindings again if they may have changed, or if changes send no invalidation. An invalidation
+ * that arrives during the reading makes them invalid again; after ten such readings the newest is used
+ * once.
  */
 static void
 refresh_bindings()
 {
 	AcceptInvalidationMessages();
-	watch_changes();
+	valid &= lasting;
 	for (int tries = 0; !valid && tries < 10; tries++)
 	{
+		watch_changes();
 		valid = true;
 		PG_TRY();
 		{

@@ -168,6 +168,38 @@ error_ok('no handler', q{SELECT pgq_pause_handler('handled')}, '42704', qr/shard
 sql(q{SELECT pgq_drop_queue('handled', force => true); DROP FUNCTION handle});
 is(sql('SELECT pgq_check()'), '', 'pgq_check() finds nothing anywhere');
 
+# ---- topics ----
+
+# Each shard has all bindings, so all queues of a job are on its shard.
+sql(q{SELECT pgq_create_queue('mail'); SELECT pgq_bind('order.#', 'q'); SELECT pgq_bind('*.paid', 'mail', '{"when_full": "skip"}')});
+is(sql(q{SELECT pattern, queue, when_full, count(DISTINCT shard) FROM pgq_ext.binding GROUP BY 1, 2, 3 ORDER BY 1}), "*.paid|mail|skip|4\norder.#|q|error|4", 'queues are bound on all shards');
+is(sql(q{SELECT queue, pattern FROM pgq_route('order.paid')}), "q|order.#\nmail|*.paid", '... which know the route');
+is(sql(qq{SELECT string_agg(concat_ws(' ', queue, job_id % 1024), ', ') FROM pgq_publish('order.paid', '1', group_key => '$_')}), "q $of{$_}, mail $of{$_}", '... a job is published where its group is') for @keys[ 0 .. 3 ];
+is(sql(q{SELECT count(DISTINCT n) FROM generate_series(1, 20) i, LATERAL (SELECT count(DISTINCT job_id % 1024) AS n FROM pgq_publish('order.paid', to_jsonb(i))) p WHERE n = 1}), '1', '... without a key, to all queues on one shard');
+is(sql(q{SELECT count(*), string_agg(DISTINCT headers ->> 'topic', ' ') FROM pgq_claim('mail', 100)}) =~ /^[1-9]\d*\|order\.paid$/, 1, '... with the topic');
+is(sql(q{SELECT count(*) FROM pgq_publish('other', '1')}), '0', '... or to none');
+error_ok('a topic without queues', q{SELECT pgq_publish('other', '1', must_route => true)}, 'PQ003', qr/shard \d: no queue gets jobs of the topic "other"/);
+error_ok('a bad pattern', q{SELECT pgq_bind('log*', 'q')}, '22023', qr/shard 0: pattern has a wildcard/, qr/Nothing was done on other shards/);
+on(3, q{SELECT pgq_create_queue('alone'); SELECT pgq_bind('alone', 'alone')});
+error_ok('binding a queue that is on one shard', q{SELECT pgq_bind('alone', 'alone')}, '42704', qr/shard 0: queue "alone" does not exist/);
+on(3, q{SELECT pgq_drop_queue('alone')});
+error_ok('publishing to a batch', q{SELECT pgq_publish('order.paid', '1', batch => 1)}, '0A000', qr/pgq_publish with a batch cannot/);
+error_ok('publishing after a parent', q{SELECT pgq_publish('order.paid', '1', after => '{1}')}, '0A000', qr/pgq_publish with after cannot/);
+$_->safe_psql('postgres', 'CREATE ROLE teller LOGIN') for $one, $two, $front;
+sql('GRANT EXECUTE ON FUNCTION pgq_publish TO teller');
+on($_, 'GRANT EXECUTE ON FUNCTION pgq_publish TO teller') for sort keys %node;
+my $as_teller = q{SET SESSION AUTHORIZATION teller; SELECT count(*) FROM pgq_publish('order.paid', '1')};
+is(says($as_teller), '', 'a topic is open');
+sql(q{SELECT pgq_grant_topic('order.*', 'teller', '{subscribe}')});
+error_ok('... until a right is granted, on all shards', $as_teller, '42501', qr/shard \d: permission denied for topic/);
+sql(q{SELECT pgq_grant_topic('order.*', 'teller', '{publish}')});
+is(says($as_teller), '', '... then for who has it');
+sql(q{SELECT pgq_revoke_topic('order.*', 'teller', '{publish}')});
+is((says($as_teller))[0], '42501', '... and not after a revoke');
+is(sql(q{SELECT pgq_unbind('order.#', 'q'), pgq_unbind('order.#', 'q')}), 't|f', 'a binding is removed everywhere');
+sql(q{SELECT pgq_drop_queue('mail', force => true); SELECT pgq_purge_queue('q')});
+is(sql('SELECT count(*) FROM pgq_ext.binding'), '0', '... also with its queue');
+
 # ---- names, schedules ----
 
 my $token = sql(q{SELECT pgq_lock('leader', '1 min')});

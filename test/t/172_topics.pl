@@ -101,7 +101,7 @@ like($error, qr/queue "full" is full.*pattern "f\.x"/s, '... but not if another 
 
 # ---- rights ----
 
-sql('CREATE ROLE p; CREATE ROLE s; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO p, s; GRANT USAGE ON SCHEMA pgq_ext TO p, s');
+sql('CREATE ROLE p; CREATE ROLE s; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO p, s; GRANT USAGE ON SCHEMA pgq_ext TO p, s; GRANT SELECT ON pgq_ext.binding TO p, s');
 sql(q{SELECT pgq_grant('b', 's', '{admin}'), pgq_grant('c', 's', '{admin}')});
 ask($publisher, 'SET ROLE p');
 is(queues_of('x.y'), 'b c', 'a publisher needs no right on the queues');
@@ -126,7 +126,9 @@ sql(q{SELECT pgq_grant_topic('x.#', 's', '{subscribe}'), pgq_grant_topic('*.y', 
 is($error, '', 'a pattern that a granted pattern contains');
 (undef, $error) = ask($other, q{SELECT pgq_bind('#', 'b')});
 like($error, qr/permission denied for pattern "#"/, '... and one that none contains');
-is((ask($other, 'SELECT string_agg(DISTINCT queue, $$ $$) FROM pgq_ext.binding'))[0], 'b c', 'the view shows bindings of queues that the role may inspect');
+my $seen = 'SELECT string_agg(DISTINCT queue, $$ $$) FROM pgq_ext.binding';
+is((ask($other, $seen))[0], 'a b c full', 'the view shows bindings of queues that the role may inspect');
+is((ask($publisher, $seen))[0], 'a full', '... and of no others');
 is((ask($other, q{SELECT pattern IS NULL FROM pgq_route('f.y') WHERE queue = 'a'}))[0], 'f', 'an open queue shows its patterns');
 is((ask($publisher, q{SELECT DISTINCT pattern IS NULL FROM pgq_route('x.y')}))[0], 't', '... a closed one does not');
 

@@ -8,6 +8,7 @@
 #include "catalog/own_trigger.h"
 #include "catalog/shape.h"
 #include "catalog/token_key.h"
+#include "catalog/topic_table.h"
 #include "engine/child_watch.h"
 #include "engine/invalidate.h"
 #include "engine/named/lock_ends.h"
@@ -88,6 +89,21 @@ restore_triggers_of_jobs(SchedulerState &scheduler, const Tables &t)
 	return of_segments;
 }
 
+/*
+ * Restore the muted triggers of the tables of topics. While the triggers are muted, each publish reads the
+ * tables again.
+ */
+static void
+restore_triggers_of_topics()
+{
+	for (TopicTable table : {TopicTable::kBinding, TopicTable::kPattern})
+	{
+		Oid oid = find_topic_table(table);
+		if (OidIsValid(oid) && has_half_muted_trigger(oid))
+			(void) survives([&] { (void) restore_triggers(oid); });
+	}
+}
+
 /* Bring slots and triggers up to date. Act on the results after the table locks are released. */
 int64
 attach_queues(SchedulerState &scheduler)
@@ -129,6 +145,7 @@ attach_queues(SchedulerState &scheduler)
 		if (OidIsValid(t.queue_handler) && has_half_muted_trigger(t.queue_handler) &&
 			restore_triggers(t.queue_handler))
 			note_changed_definitions();
+		restore_triggers_of_topics();
 		keep_token_key(t);
 	});
 	if (anew)
