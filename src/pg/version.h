@@ -104,6 +104,30 @@ may_set_role(Oid member, Oid role)
 #endif
 }
 
+/* Return whether the role owns the relation, or is a member of its owner. */
+inline bool
+owns_relation(Oid relation, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relation, role);
+#else
+	return pg_class_ownercheck(relation, role);
+#endif
+}
+
+/* ---- columns ---- */
+
+/* Return whether the column is generated and not stored. */
+inline bool
+is_virtual_column([[maybe_unused]] const FormData_pg_attribute *attribute)
+{
+#if PG_VERSION_NUM >= 180000
+	return attribute->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
+#else
+	return false;
+#endif
+}
+
 /* ---- workers ---- */
 
 /*
