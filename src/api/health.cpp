@@ -122,6 +122,33 @@ put_unknown_starts(ResultRows *rows, const QueueRef &ref)
 	rows->put(row);
 }
 
+/* ---- skipped jobs (topics) ---- */
+
+namespace {
+
+enum class SkipColumn
+{
+	kQueueId,
+	kSkipped,
+	kLastSkipAt,
+	kColumns
+};
+
+} // namespace
+
+static void
+put_skips(ResultRows *rows, const QueueRef &ref, StatsCopy *copy)
+{
+	using enum SkipColumn;
+	if (!copy_stats(ref, copy) || copy->last_skip_at == 0)
+		return;
+	ResultRow<SkipColumn> row;
+	row.set(kQueueId, ref.queue_id);
+	row.set(kSkipped, copy->of(Call::kSkipped));
+	row.set(kLastSkipAt, copy->last_skip_at);
+	rows->put(row);
+}
+
 /* ---- tables ---- */
 
 /*
@@ -172,6 +199,7 @@ PG_FUNCTION_INFO_V1(pgq_verify_tables);
 PG_FUNCTION_INFO_V1(pgq_workers);
 PG_FUNCTION_INFO_V1(pgq_late_leases);
 PG_FUNCTION_INFO_V1(pgq_unknown_starts);
+PG_FUNCTION_INFO_V1(pgq_skip_entries);
 PG_FUNCTION_INFO_V1(pgq_behind);
 
 /* Works even if this library does not support the installed version of the SQL objects. */
@@ -230,6 +258,17 @@ pgq_unknown_starts(PG_FUNCTION_ARGS)
 	ResultRows rows(fcinfo);
 	for_each_visible_queue(tables().database,
 						   [&](const QueueRef &ref) { put_unknown_starts(&rows, ref); });
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_skip_entries(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.skip_entries()");
+	ResultRows rows(fcinfo);
+	auto *copy = static_cast<StatsCopy *>(palloc(sizeof(StatsCopy)));
+	for_each_visible_queue(tables().database,
+						   [&](const QueueRef &ref) { put_skips(&rows, ref, copy); });
 	return (Datum) 0;
 }
 

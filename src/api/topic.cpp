@@ -8,6 +8,7 @@
 #include "api/result_rows.h"
 #include "api/trigger_data.h"
 #include "catalog/queue_row.h"
+#include "core/topic_match.h"
 #include "enqueue/job_json.h"
 #include "topics/bind.h"
 #include "topics/publish.h"
@@ -94,6 +95,7 @@ PG_FUNCTION_INFO_V1(pgq_publish_many);
 PG_FUNCTION_INFO_V1(pgq_route);
 PG_FUNCTION_INFO_V1(pgq_grant_topic);
 PG_FUNCTION_INFO_V1(pgq_revoke_topic);
+PG_FUNCTION_INFO_V1(pgq_is_pattern);
 PG_FUNCTION_INFO_V1(pgq_topic_changed);
 
 PGDLLEXPORT Datum
@@ -182,6 +184,17 @@ pgq_revoke_topic(PG_FUNCTION_ARGS)
 	start_write("pgq_revoke_topic()");
 	change_topic_rights(fcinfo, revoke_topic_rights);
 	PG_RETURN_VOID();
+}
+
+/* For the view health: the row may have been written by SQL. */
+PGDLLEXPORT Datum
+pgq_is_pattern(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.is_pattern()");
+	std::string_view word;
+	const text *pattern = DatumGetTextPP(required(fcinfo, 0, "pattern"));
+	PG_RETURN_BOOL(check_pattern({VARDATA_ANY(pattern), VARSIZE_ANY_EXHDR(pattern)}, &word) ==
+				   PatternFault::kNone);
 }
 
 /*

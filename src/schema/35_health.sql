@@ -38,6 +38,16 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_unknown_st
 REVOKE ALL ON FUNCTION pgq_ext.unknown_starts FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.unknown_starts IS 'Internal: queues with a rate limit for which the number of recent hand-outs is unknown, and until when that matters.';
 
+CREATE FUNCTION pgq_ext.skip_entries(OUT queue_id integer, OUT skipped bigint, OUT last_skip_at timestamptz) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_skip_entries';
+REVOKE ALL ON FUNCTION pgq_ext.skip_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.skip_entries IS 'Internal: for each queue from which publishes have left out jobs because it was full (when_full skip): how many jobs since the start of the server, also by transactions that were rolled back, and when the last time was.';
+
+CREATE FUNCTION pgq_ext.is_pattern(pattern text) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_pattern';
+REVOKE ALL ON FUNCTION pgq_ext.is_pattern FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.is_pattern IS 'Internal: true if pgq_bind accepts the pattern.';
+
 CREATE FUNCTION pgq_ext.ago(since timestamptz) RETURNS interval
 LANGUAGE sql VOLATILE RETURN pg_catalog.date_trunc('second', pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) since);
 REVOKE ALL ON FUNCTION pgq_ext.ago FROM PUBLIC;
@@ -369,6 +379,27 @@ BEGIN
     FROM aged a WHERE a.age > interval '5 min';
 END $$;
 
+CREATE FUNCTION pgq_ext.check_topics() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s" was full, and publishes have left out %s jobs, the last %s ago', q.queue, e.skipped, pgq_ext.ago(e.last_skip_at))
+    FROM pgq_ext.skip_entries() e JOIN pgq_ext.queue q USING (queue_id) WHERE e.last_skip_at > clock_timestamp() - interval '1 h';
+    RETURN QUERY
+    SELECT 'warn', CASE WHEN q.queue_id IS NULL THEN format('pattern "%s" is bound to the queue with queue_id %s, which does not exist', b.pattern, b.queue_id)
+                        ELSE format('queue "%s" is bound to "%s", which is not a pattern', q.queue, b.pattern) END
+    FROM (SELECT o.queue_id, o.pattern FROM ONLY pgq_ext.topic_binding o ORDER BY o.queue_id, o.pattern LIMIT 10000) b
+    LEFT JOIN pgq_ext.queue q USING (queue_id)
+    WHERE q.queue_id IS NULL OR NOT pgq_ext.is_pattern(b.pattern) ORDER BY b.queue_id, b.pattern;
+    RETURN QUERY
+    -- The view of the rights counts only if it has the owner of the tables (src/catalog/topic_rights.h).
+    SELECT 'warn', CASE WHEN NOT pgq_ext.is_pattern(p.pattern) THEN format('"%s", which has rights, is not a pattern, and closes no topic', p.pattern)
+                        ELSE format('the view pgq_ext.topic_rights_%s is missing, so only the owner has rights by the pattern "%s"', p.pattern_id, p.pattern) END
+    FROM (SELECT o.pattern_id, o.pattern FROM ONLY pgq_ext.topic_pattern o ORDER BY o.pattern_id LIMIT 10000) p
+    WHERE NOT pgq_ext.is_pattern(p.pattern)
+       OR NOT EXISTS (SELECT FROM pg_class c JOIN pg_class t ON t.oid = 'pgq_ext.topic_pattern'::regclass AND t.relowner = c.relowner
+                      WHERE c.relname = 'topic_rights_' || p.pattern_id AND c.relnamespace = 'pgq_ext'::regnamespace AND c.relkind = 'v');
+END $$;
+
 DO $$
 DECLARE
     f regprocedure;
@@ -436,7 +467,8 @@ BEGIN
         ('children', 'none waits for a dead letter', 'Redrive the dead letter: SELECT pgq_retry(...). Or delete it, which cancels the jobs: SELECT pgq_cancel(...).'),
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
-        ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)
+        ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.'),
+        ('topics', 'all patterns lead to queues', 'If a queue was full, start more workers, or raise max_depth; to let publishes fail instead, bind the queue again with {"when_full": "error"}. DELETE a row of pgq_ext.topic_binding or pgq_ext.topic_pattern without a queue, or with a bad pattern. If a view is missing, grant the rights again with pgq_grant_topic.')) AS v (name, ok, hint)
     LOOP
         checked_at := clock_timestamp();
         BEGIN

@@ -32,7 +32,7 @@ admin('CREATE ROLE mallory LOGIN; CREATE ROLE appdba LOGIN SUPERUSER; CREATE ROL
 admin('CREATE EXTENSION pgq_ext', 'granted');
 as('appdba', 'owned', 'CREATE EXTENSION pgq_ext');
 admin('ALTER ROLE appdba NOSUPERUSER; GRANT worker TO appdba');
-my $verbs = 'pgq_create_queue, pgq_alter_queue, pgq_rename_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue, pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_ack, pgq_ack_many, pgq_fail, pgq_extend, pgq_release, pgq_assert_lease, pgq_checkpoint, pgq_ack_claim, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_check, pgq_result, pgq_set_handler, pgq_drop_handler, pgq_pause_handler, pgq_resume_handler';
+my $verbs = 'pgq_create_queue, pgq_alter_queue, pgq_rename_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue, pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_ack, pgq_ack_many, pgq_fail, pgq_extend, pgq_release, pgq_assert_lease, pgq_checkpoint, pgq_ack_claim, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_check, pgq_result, pgq_set_handler, pgq_drop_handler, pgq_pause_handler, pgq_resume_handler, pgq_bind, pgq_unbind, pgq_publish, pgq_route';
 for my $db ('granted', 'owned')
 {
 	admin("GRANT EXECUTE ON FUNCTION $verbs TO worker, mallory", $db);
@@ -45,7 +45,7 @@ admin('GRANT ALL ON SCHEMA pgq_ext TO mallory; GRANT ALL ON ALL TABLES IN SCHEMA
 
 # ---- what is planted ----
 
-my @tables = qw(queue queue_handler job_checkpoint job_batch batch_note job_dependency job_outcome job dead_job attempt finished_job);
+my @tables = qw(queue queue_handler job_checkpoint job_batch batch_note job_dependency job_outcome topic_binding topic_pattern job dead_job attempt finished_job);
 my @segments = ((map { "job_$_" } 0 .. 7), (map { "dead_job_$_" } 8 .. 11), (map { "attempt_$_" } 12 .. 15), map { "finished_job_$_" } 16 .. 19);
 
 my @referred = grep { /job_\d+$/ && !/finished/ } @segments; # by an id that is there once
@@ -139,8 +139,8 @@ sub shadows
 }
 
 # A role that was granted everything.
-as('mallory', 'granted', join "\n", tools('mallory'), (map { triggers('mallory', $_, 'plain') } 'queue', 'queue_handler', 'job_checkpoint', @segments),
-	(map { triggers('mallory', $_, 'plain') } 'job', 'dead_job'), (map { deferred_trigger('mallory', $_, 'plain') } 'queue', 'queue_handler', 'job_checkpoint', @segments),
+as('mallory', 'granted', join "\n", tools('mallory'), (map { triggers('mallory', $_, 'plain') } 'queue', 'queue_handler', 'job_checkpoint', 'topic_binding', 'topic_pattern', @segments),
+	(map { triggers('mallory', $_, 'plain') } 'job', 'dead_job'), (map { deferred_trigger('mallory', $_, 'plain') } 'queue', 'queue_handler', 'job_checkpoint', 'topic_binding', 'topic_pattern', @segments),
 	shadows('mallory', 'public'), shadows('mallory', 'pgq_ext'),
 	'CREATE TABLE mallory.of_queue (queue_id integer REFERENCES pgq_ext.queue ON DELETE CASCADE)',
 	(map { "; CREATE TABLE mallory.of_$_ (job_id bigint REFERENCES pgq_ext.$_ (job_id) ON DELETE CASCADE)" } @referred),
@@ -149,7 +149,7 @@ as('mallory', 'granted', join "\n", tools('mallory'), (map { triggers('mallory',
 	'; CREATE CAST (mallory.odd AS bigint) WITH FUNCTION mallory.cast(mallory.odd) AS IMPLICIT');
 
 # The owner of all of it, who was a superuser when it was created.
-my $always = join "\n", map { triggers('appdba', $_, 'plain', 'ALWAYS', 'REPLICA') } 'queue', 'queue_handler', 'job_checkpoint', @segments;
+my $always = join "\n", map { triggers('appdba', $_, 'plain', 'ALWAYS', 'REPLICA') } 'queue', 'queue_handler', 'job_checkpoint', 'topic_binding', 'topic_pattern', @segments;
 as('appdba', 'owned', join "\n", tools('appdba'), $always,
 	# Called by the index under the lock of a page, so it cannot try as much as the others.
 	"CREATE FUNCTION appdba.distance(a bigint, b bigint) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS
@@ -171,7 +171,7 @@ as('appdba', 'owned', join "\n", tools('appdba'), $always,
 		my $table = $_;
 		map { "CREATE RULE r_$_ AS ON $_ TO pgq_ext.$table DO ALSO SELECT appdba.note('rule'); CREATE RULE a_$_ AS ON $_ TO pgq_ext.$table DO ALSO SELECT appdba.note('rule always');
 			ALTER TABLE pgq_ext.$table ENABLE ALWAYS RULE a_$_;" } qw(UPDATE DELETE)
-	} (grep { $_ ne 'queue_handler' } @tables), @segments), # INSERT ... ON CONFLICT cannot write to a table with rules
+	} (grep { !/queue_handler|topic_binding/ } @tables), @segments), # INSERT ... ON CONFLICT cannot write to a table with rules
 	shadows('appdba', 'public'), shadows('appdba', 'pgq_ext'),
 	"CREATE OR REPLACE VIEW pgq_ext.rotation_blocker AS SELECT NULL::integer AS segment, NULL::text AS kind, NULL::integer AS pid, NULL::text AS what WHERE appdba.note('view');",
 	"CREATE OR REPLACE FUNCTION pgq_ext.job_changed() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN PERFORM appdba.grab('job_changed'); RETURN NEW; END \$\$;",
@@ -195,6 +195,10 @@ sub work_as
 		SELECT pgq_resume_queue('$q');
 		SELECT pgq_enqueue('$q', '1', delay => '10 ms');
 		SELECT pgq_enqueue_many('$q', '[{"payload": 1}, {"payload": 2}, {"payload": 3}, {"payload": 4}, {"payload": 5}, {"payload": 6}, {"payload": 7}, {"payload": 8}, {"payload": 9}]');
+		SELECT pgq_bind('$q', '$q'), pgq_bind('$q.#', '$q', '{"when_full": "skip"}');
+		SELECT queue FROM pgq_publish('$q', '1');
+		SELECT queue FROM pgq_route('$q');
+		SELECT pgq_unbind('$q', '$q');
 		SELECT pgq_release(job_id, lease) FROM pgq_claim('$q');
 		SELECT pgq_assert_lease(job_id, lease), pgq_release(job_id, lease) FROM pgq_ack_claim(NULL, NULL, '$q');
 		SELECT pgq_extend(job_id, lease) FROM pgq_claim('$q');

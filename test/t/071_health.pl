@@ -11,7 +11,7 @@ use Test::More;
 
 my @checks = ('library', 'tables', 'subscription', 'workers', 'scheduler', 'duties', 'lost leases', 'repairs', 'capacity', 'rotation',
 	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'rates', 'retention', 'schedules',
-	'batches', 'callbacks', 'children', 'handlers', 'handler calls', 'handler workers');
+	'batches', 'callbacks', 'children', 'handlers', 'handler calls', 'handler workers', 'topics');
 
 my $node = clock_node('health', conf => "pgq_ext.segment_size = '64kB'\nautovacuum = off\npgq_ext.max_locks = 50\nwal_level = logical\npgq_ext.max_handler_workers = 1\n",
 	init => { allows_streaming => 1 });
@@ -176,6 +176,35 @@ subtest 'children' => sub
 	sql("SELECT pgq_cancel($child)");
 	is_well('children');
 	sql(q{SELECT pgq_drop_queue('family', force => true)});
+};
+
+subtest 'topics' => sub
+{
+	is_well('topics');
+	create_queue($node, 'narrow', 'max_depth => 1');
+	sql(q{SELECT pgq_bind('narrow', 'narrow', '{"when_full": "skip"}'); SELECT pgq_publish('narrow', '1')});
+	is_well('topics');
+	sql(q{SELECT pgq_publish('narrow', '2'); SELECT pgq_publish_many('[{"topic": "narrow", "payload": 3}, {"topic": "narrow", "payload": 4, "unique_key": "k"}]')});
+	is_health('topics', 'warn', qr/^queue "narrow" was full, and publishes have left out 3 jobs, the last 00:00:\d\d ago$/, 'jobs that a full queue has not got');
+	sql(q{SELECT pgq_drop_queue('narrow', force => true)});
+	is_well('topics');
+	# What no function of the extension writes. Publishes of other topics are as before.
+	sql(q{SELECT pgq_bind('whole', 'q'); INSERT INTO pgq_ext.topic_binding (queue_id, pattern) VALUES (4711, 'of.#'), (4711, 'whole'); INSERT INTO pgq_ext.topic_binding (queue_id, pattern) SELECT queue_id, 'bad*' FROM pgq_ext.queue WHERE queue = 'q'});
+	is_health('topics', 'warn', qr/^queue "q" is bound to "bad\*", which is not a pattern; pattern "of\.#" is bound to the queue with queue_id 4711, which does not exist; pattern "whole" is bound to .* 4711/, 'bindings that lead nowhere');
+	is(sql(q{SELECT count(*) FROM pgq_publish('whole', '1')}), '1', '... do no harm');
+	is(sql(q{SELECT count(*) FROM pgq_publish_many('[{"topic": "whole", "payload": 1}, {"topic": "of.x", "payload": 1}, {"topic": "bad*", "payload": 1}]')}), '1', '... to many jobs either');
+	sql(q{DELETE FROM pgq_ext.topic_binding WHERE pattern <> 'whole' OR queue_id = 4711});
+	is_well('topics');
+	sql(q{SELECT pgq_grant_topic('closed', 'watcher', '{publish}')});
+	my $id = sql(q{SELECT pattern_id FROM pgq_ext.topic_pattern});
+	sql(qq{UPDATE pgq_ext.topic_pattern SET pattern_id = 4711});
+	is_health('topics', 'warn', qr/^the view pgq_ext\.topic_rights_4711 is missing, so only the owner has rights by the pattern "closed"$/, 'a pattern without its view');
+	is($node->safe_psql('postgres', q{GRANT EXECUTE ON FUNCTION pgq_publish TO watcher; SET ROLE watcher; SELECT count(*) FROM pgq_publish('whole', '1')}), '1', '... does no harm to other topics');
+	sql(q{UPDATE pgq_ext.topic_pattern SET pattern = 'clo*'});
+	is_health('topics', 'warn', qr/^"clo\*", which has rights, is not a pattern, and closes no topic$/, 'a bad pattern with rights');
+	is($node->safe_psql('postgres', q{SET ROLE watcher; SELECT count(*) FROM pgq_publish('whole', '1')}), '1', '... does no harm either');
+	sql(qq{DELETE FROM pgq_ext.topic_pattern; DROP VIEW pgq_ext.topic_rights_$id; SELECT pgq_unbind('whole', 'q'); SELECT pgq_purge_queue('q'); REVOKE EXECUTE ON FUNCTION pgq_publish FROM watcher});
+	is_well('topics');
 };
 
 # ---- handlers ----

@@ -24,7 +24,7 @@ as('mallory', q{CREATE FUNCTION m.grab() RETURNS boolean LANGUAGE plpgsql AS $$ 
 	CREATE FUNCTION m.evil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM m.grab(); RETURN NEW; END $$;
 	GRANT USAGE ON SCHEMA m TO PUBLIC});
 my @names = split /\n/, sql(q{SELECT DISTINCT tgname FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid WHERE relnamespace = 'pgq_ext'::regnamespace AND NOT tgisinternal});
-my @tables = qw(queue timetable queue_handler held_lock job_0 job_7 dead_job_8);
+my @tables = qw(queue timetable queue_handler held_lock topic_binding topic_pattern job_0 job_7 dead_job_8);
 my @planted;
 for my $table (@tables)
 {
@@ -42,7 +42,8 @@ cmp_ok(scalar @planted, '>', 30, 'triggers are planted, with the names that the 
 # ---- what the scheduler does ----
 
 # The extension's own: half switched off, as pg_restore --disable-triggers leaves them, so that the scheduler looks at their table.
-my %own = (queue => 'queue_appeared', timetable => 'timetable_changed', queue_handler => 'queue_handler_changed', job_batch => 'job_batch_changed', job_0 => 'job_changed', job_7 => 'job_fence', dead_job_8 => 'dead_job_changed');
+my %own = (queue => 'queue_appeared', timetable => 'timetable_changed', queue_handler => 'queue_handler_changed', job_batch => 'job_batch_changed',
+	topic_binding => 'topic_binding_changed', topic_pattern => 'topic_pattern_truncated', job_0 => 'job_changed', job_7 => 'job_fence', dead_job_8 => 'dead_job_changed');
 sub mute { my ($table) = @_; return sql("ALTER TABLE pgq_ext.$table ENABLE TRIGGER $own{$table}") }
 sub wait_until_restored
 {

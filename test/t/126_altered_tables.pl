@@ -27,6 +27,7 @@ as_owner(q{
 	SELECT pgq_enqueue('q', '2'), pgq_lock('held', '1 day'), pgq_run_once('run', '1 day'), pgq_run_once('forever'), pgq_take('r'), pgq_schedule('s', '@yearly', 'q', options => '{"priority": 1}');
 	SELECT pgq_ack(job_id, lease, '{"r": 1}') FROM pgq_claim('q');
 	CREATE FUNCTION handle(pgq_ext.claimed_job) RETURNS void LANGUAGE sql AS ''; SELECT pgq_set_handler('q', 'handle'::regproc), pgq_pause_handler('q');
+	SELECT pgq_bind('x.#', 'q'), pgq_bind('x.*', 'other', '{"when_full": "skip"}'), pgq_grant_topic('x.#', 'appdba', '{publish}');
 	CREATE FUNCTION try(command text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN EXECUTE command; RETURN 'ok'; EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE; END $$;});
 my @verbs = (
 	q{SELECT pgq_enqueue('q', '[2]', unique_key => 'k', on_conflict => 'append')}, q{SELECT pgq_enqueue('q', '[2]', unique_key => 'l', unique_for => '1 day')},
@@ -39,6 +40,8 @@ my @verbs = (
 	q{SELECT pgq_take('r')}, q{SELECT pgq_create_rate('s', 1, '1 s'), pgq_take('s')}, q{SELECT pgq_drop_rate('r')},
 	q{SELECT pgq_pause_schedule('s'), pgq_resume_schedule('s')}, q{SELECT pgq_schedule('s', '@daily', 'q')}, q{SELECT pgq_unschedule('s')},
 	q{SELECT pgq_set_handler('q', 'handle'::regproc, 2)}, q{SELECT pgq_resume_handler('q')}, q{SELECT pgq_pause_handler('q')}, q{SELECT pgq_drop_handler('q')},
+	q{SELECT pgq_publish('x.y', '1')}, q{SELECT pgq_publish('y', '1')}, q{SELECT pgq_route('x.y')}, q{SELECT pgq_bind('x.y', 'q')}, q{SELECT pgq_unbind('x.y', 'q')},
+	q{SELECT pgq_grant_topic('y', 'appdba', '{subscribe}')}, q{SELECT pgq_revoke_topic('x.#', 'appdba', '{publish}')},
 	q{SELECT pgq_create_queue('new')}, q{SELECT pgq_alter_queue('q', max_attempts => 3)}, q{SELECT pgq_purge_queue('q')}, q{SELECT pgq_check()},
 	q{INSERT INTO pgq_ext.job (queue_id, payload) VALUES (1, '1')}, q{UPDATE pgq_ext.job SET priority = 3}, q{DELETE FROM pgq_ext.dead_job}, q{UPDATE pgq_ext.queue SET paused = true},
 	q{UPDATE pgq_ext.timetable SET paused = true}, q{SELECT pgq_grant('q', 'appdba', '{admin}')}, q{SELECT pgq_drop_queue('other', force => true)});
@@ -47,7 +50,8 @@ as_owner('CREATE FUNCTION try_all(which text) RETURNS text[] BEGIN ATOMIC
 # Verbs that read a table.
 my $ends = 'claim|result|cancel|retry|redrive|purge|check|drop_queue|dead_job';
 my %which = (held_lock => 'lock|run', run => 'run', rate_limit => 'rate|take', timetable => 'schedule|timetable', queue_handler => 'handler|drop_queue', shard => 'check', saved_lease => 'claim|check', token_key => 'claim',
-	attempt => $ends, finished_job => $ends, dead_job => $ends, claimed_job => 'claim', job_result => 'result', explanation => 'explain');
+	attempt => $ends, finished_job => $ends, dead_job => $ends, claimed_job => 'claim', job_result => 'result', explanation => 'explain',
+	topic_binding => 'publish|route|bind|drop_queue', topic_pattern => 'publish|bind|_topic', published_job => 'publish', route => 'route');
 
 sub crashed { return (run_command([ 'psql', '-XAtqc', 'SELECT 1', '-d', $node->connstr('postgres') ]))[0] ne '1' }
 # Each change and the verbs after it, in one transaction that is rolled back: what they said.
@@ -66,9 +70,9 @@ sub try_each
 # ---- views and checks go, so that nothing else keeps a column as it is ----
 
 as_owner(q{SET client_min_messages = error; DO $$ DECLARE r record; BEGIN
-	FOR r IN SELECT format('pgq_ext.%I', relname) AS v FROM pg_class WHERE relnamespace = 'pgq_ext'::regnamespace AND relkind = 'v' LOOP
+	FOR r IN SELECT format('pgq_ext.%I', relname) AS v FROM pg_class WHERE relnamespace = 'pgq_ext'::regnamespace AND relkind = 'v' AND relname !~ 'rights_' LOOP
 		EXECUTE format('ALTER EXTENSION pgq_ext DROP VIEW %s', r.v); END LOOP;
-	FOR r IN SELECT format('pgq_ext.%I', relname) AS v FROM pg_class WHERE relnamespace = 'pgq_ext'::regnamespace AND relkind = 'v' LOOP
+	FOR r IN SELECT format('pgq_ext.%I', relname) AS v FROM pg_class WHERE relnamespace = 'pgq_ext'::regnamespace AND relkind = 'v' AND relname !~ 'rights_' LOOP
 		EXECUTE format('DROP VIEW IF EXISTS %s CASCADE', r.v); END LOOP;
 	FOR r IN SELECT conname, conrelid::regclass AS t FROM pg_constraint WHERE connamespace = 'pgq_ext'::regnamespace AND contype = 'c' AND conislocal LOOP
 		EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', r.t, r.conname); END LOOP;
@@ -111,7 +115,7 @@ as_owner(q{SET client_min_messages = error; DO $$ DECLARE r record; BEGIN
 
 {
 	my (@changes, @harmless);
-	for my $type (qw(claimed_job job_result explanation))
+	for my $type (qw(claimed_job job_result explanation published_job route))
 	{
 		for my $attribute (split /\n/, sql("SELECT attname FROM pg_attribute WHERE attrelid = 'pgq_ext.$type'::regclass AND attnum > 0"))
 		{

@@ -56,7 +56,8 @@ is_deeply([ sort keys %odd ], [], 'whatever the table and the event, each of the
 
 for my $case ([ 'dead_job_changed', 'AFTER DELETE', 'dead_job', 'DELETE FROM pgq_ext.dead_job' ], [ 'job_changed', 'AFTER INSERT', 'job_0', q{INSERT INTO pgq_ext.job_0 (job_id, queue_id, payload) VALUES (9, 1, '1')} ],
 	[ 'queue_changed', 'BEFORE UPDATE', 'queue', 'UPDATE pgq_ext.queue SET paused = false' ], [ 'job_fence', 'BEFORE UPDATE', 'timetable', 'UPDATE pgq_ext.timetable SET paused = false' ],
-	[ 'queue_handler_changed', 'BEFORE UPDATE', 'timetable', 'UPDATE pgq_ext.timetable SET paused = false' ])
+	[ 'queue_handler_changed', 'BEFORE UPDATE', 'timetable', 'UPDATE pgq_ext.timetable SET paused = false' ],
+	[ 'topic_changed', 'AFTER UPDATE', 'topic_binding', q{INSERT INTO pgq_ext.topic_binding (queue_id, pattern) VALUES (1, 'x'); UPDATE pgq_ext.topic_binding SET pattern = 'y'} ])
 {
 	my ($function, $event, $table, $write) = @$case;
 	sql(q{SELECT pgq_schedule('s', '@yearly', 'secret')});
