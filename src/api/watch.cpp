@@ -2,6 +2,7 @@
 #include "api/args.h"
 #include "api/result_rows.h"
 #include "catalog/own_object.h"
+#include "catalog/reader.h"
 #include "row_changes/fire.h"
 #include "row_changes/watch_admin.h"
 #include "row_changes/watch_list.h"
@@ -131,6 +132,7 @@ PGDLLEXPORT Datum
 pgq_watch_entries(PG_FUNCTION_ARGS)
 {
 	require_preloaded();
+	require_reader(fcinfo, {"watch"});
 	ResultRows rows(fcinfo);
 	list_watches(put_watch, &rows);
 	return (Datum) 0;

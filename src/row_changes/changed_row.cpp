@@ -292,11 +292,13 @@ visit_with_key(const WatchedColumns &columns, RowReader *old_rows, RowReader *ne
 {
 	RepeatedKeys repeated;
 	PendingRows pending(columns, old_rows->slot()->tts_tupleDescriptor);
+	/* Find keys that occur several times, if that is possible. */
 	if (!columns.key_is_unique)
 	{
 		repeated.count(columns, old_rows, &KeyCount::old_rows);
 		repeated.count(columns, new_rows, &KeyCount::new_rows);
 	}
+	/* Visit the rows whose versions stand at one place, and keep the others. */
 	for (;;)
 	{
 		bool has_old = old_rows->next();
@@ -315,6 +317,7 @@ visit_with_key(const WatchedColumns &columns, RowReader *old_rows, RowReader *ne
 		if (has_new)
 			pending.add(new_rows->slot(), false);
 	}
+	/* Pair those that were kept. */
 	pending.pair();
 	pending.visit(visit);
 }

@@ -121,6 +121,7 @@ has_rows(Tuplestorestate *rows)
 void
 enqueue_row_changes(const TriggerData *data)
 {
+	require_transition_tables(data->tg_relation, *data->tg_trigger);
 	if (!has_rows(data->tg_oldtable) && !has_rows(data->tg_newtable))
 		return;
 	ErrorContextCallback context = {error_context_stack, say_watch,

@@ -38,7 +38,8 @@ JobSink::find_queues()
 		return;
 	}
 	Targets targets = copy_targets(route_to_publish(watch_.target.name));
-	queues_ = static_cast<Target *>(palloc_extended((targets.n + 1) * sizeof(Target), MCXT_ALLOC_HUGE));
+	queues_ =
+		static_cast<Target *>(palloc_extended((targets.n + 1) * sizeof(Target), MCXT_ALLOC_HUGE));
 	for (int i = 0; i < targets.n; i++)
 		add_queue(targets.bindings[i]);
 }

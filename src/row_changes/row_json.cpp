@@ -102,6 +102,7 @@ tree_of(JsonbContainer *container)
 	JsonbIterator *it = JsonbIteratorInit(container);
 	JsonbIteratorToken token = JsonbIteratorNext(&it, &item, true);
 	bool is_object = token == WJB_BEGIN_OBJECT;
+	/* Make an empty tree with room for all elements. */
 	auto room = static_cast<Size>(JsonContainerSize(container)) + 1;
 	JsonbValue tree{};
 	if (is_object)
@@ -115,6 +116,7 @@ tree_of(JsonbContainer *container)
 		tree.val.array.elems =
 			static_cast<JsonbValue *>(palloc_extended(room * sizeof(JsonbValue), MCXT_ALLOC_HUGE));
 	}
+	/* Fill it. The keys of the object have the right order already. */
 	while ((token = JsonbIteratorNext(&it, &item, true)) == WJB_KEY || token == WJB_ELEM)
 	{
 		JsonbValue value;
@@ -192,6 +194,7 @@ JsonbValue
 RowJson::value_of_column(int i, Datum value)
 {
 	const WatchedColumn &column = watch_.columns.list[i];
+	/* The usual types are converted here, which is faster than to_jsonb(), and gives the same. */
 	switch (column.kind)
 	{
 		case JsonKind::kBoolean:

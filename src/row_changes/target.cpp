@@ -36,7 +36,8 @@ target_of_argument(Datum argument)
 	std::string_view given = {VARDATA_ANY(value), static_cast<size_t>(VARSIZE_ANY_EXHDR(value))};
 	if (given.starts_with(kTopicPrefix))
 	{
-		set_topic(&target, given.substr(kTopicPrefix.size()));
+		given.remove_prefix(kTopicPrefix.size());
+		set_topic(&target, given);
 		return target;
 	}
 	if (given.starts_with(kQueuePrefix))

@@ -126,6 +126,14 @@ raise_watch_fault(const WatchFault &fault, const char *trigger, Oid relation)
 					 "pgq_unwatch_table.")));
 }
 
+void
+require_transition_tables(Relation rel, const Trigger &trigger)
+{
+	WatchTrigger fired = watch_trigger_of(rel, trigger);
+	if (event_of(fired) == 0)
+		raise_watch_fault(fault_of_form(fired), fired.name, fired.relation);
+}
+
 /*
  * Read the watch into memory that lives as long as the session. If an invalidation arrives during the
  * reading, the next call reads the watch again.

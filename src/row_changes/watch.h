@@ -25,6 +25,9 @@ struct Watch
 /* Look the watch up, in the current memory context. Returns the first fault; then *watch is incomplete. */
 WatchFault read_watch(const WatchTrigger &trigger, Watch *watch);
 
+/* Raise 39P01 unless the trigger has the transition tables that it needs. */
+void require_transition_tables(Relation rel, const Trigger &trigger);
+
 /*
  * Return the watch of the trigger that has fired, in the current memory context. Each backend remembers
  * the watches that it has read. Raises an error for a fault.

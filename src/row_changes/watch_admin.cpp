@@ -52,6 +52,21 @@ check_relation(Oid relation, bool part)
 		refuse_table(relation, "It is a table of pgq_ext.");
 }
 
+/* Check what CREATE TRIGGER will check, before the table is locked, and with a hint. */
+static void
+require_trigger_function()
+{
+	Oid function = watch_function();
+	if (OidIsValid(function) && has_execute(function, GetUserId()))
+		return;
+	const char *role = GetUserNameFromId(GetUserId(), false);
+	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					errmsg("permission denied for function pgq_ext.row_changed"),
+					errdetail("A role that makes triggers needs EXECUTE on their function."),
+					errhint("Run GRANT EXECUTE ON FUNCTION pgq_ext.row_changed TO %s.",
+							quote_identifier(role))));
+}
+
 static void
 require_trigger_right(Oid relation)
 {
@@ -235,6 +250,7 @@ watch_table(Oid table, WatchTarget target, const WatchedNames &names)
 {
 	ListCell *cell;
 	check_relation(table, false);
+	require_trigger_function();
 	List *relations = lock_watched(table, ShareRowExclusiveLock, require_trigger_right);
 	foreach (cell, relations)
 	{

@@ -111,6 +111,7 @@ listed_watch(const TriggerGroup &group, const WatchTrigger *all, int n)
 	WatchFault fault = read_watch(first, &watch);
 	const char *columns = argument_of(first, kColumnList);
 	const char *key = argument_of(first, kKeyList);
+	/* The names, as far as they could be looked up. */
 	listed.relation = first.relation;
 	listed.part_of = watch.named != first.relation ? watch.named : InvalidOid;
 	listed.target = argument_of(first, kTargetName);
@@ -123,6 +124,7 @@ listed_watch(const TriggerGroup &group, const WatchTrigger *all, int n)
 		listed.key = names_of_key(watch.columns);
 	else if (strcmp(key, kPrimaryKey) != 0)
 		listed.key = names_of_argument(key, &bad);
+	/* The triggers, and the first problem. */
 	for (const WatchTrigger *trigger : group.trigger)
 		listed.triggers =
 			lappend(listed.triggers, trigger == nullptr ? nullptr : pstrdup(trigger->name));

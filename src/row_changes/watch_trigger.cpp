@@ -87,6 +87,7 @@ read_watch_triggers(Oid relation, int *n)
 	*n = 0;
 	if (!OidIsValid(function))
 		return found;
+	/* Scan the triggers of the relation by an index, or all triggers. */
 	ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(relation));
 	Relation triggers = table_open(TriggerRelationId, AccessShareLock);

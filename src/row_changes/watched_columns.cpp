@@ -31,6 +31,7 @@ struct KeyFacts
 static JsonKind
 json_kind_of(Oid type)
 {
+	/* Types that are not listed are converted by to_jsonb(). */
 	switch (type)
 	{
 		case BOOLOID:

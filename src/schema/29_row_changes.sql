@@ -30,7 +30,5 @@ CREATE VIEW pgq_ext.watch AS
 SELECT e.relation::pg_catalog.regclass AS "table", e.target, e.columns, e.key, e.coalescing, e.triggers,
        e.part_of::pg_catalog.regclass AS part_of, e.problem
 FROM pgq_ext.watch_entries() e;
-GRANT SELECT ON pgq_ext.watch TO PUBLIC;
-GRANT EXECUTE ON FUNCTION pgq_ext.watch_entries TO PUBLIC;
 COMMENT ON VIEW pgq_ext.watch IS
 'Watched tables, one row for each table or partition and target. columns: the columns in new and old; NULL: all. key: the columns of the key; NULL: the table has none. triggers: their names, in the order INSERT, UPDATE, DELETE; NULL for one that is missing. part_of: the partitioned table whose watch includes this partition; jobs name that table. problem: why the watch misses changes, or why writes to the table fail; NULL: none.';
