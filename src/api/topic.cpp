@@ -210,6 +210,6 @@ pgq_topic_changed(PG_FUNCTION_ARGS)
 {
 	const TriggerData *data = trigger_data(fcinfo, "topic_changed");
 	CacheInvalidateRelcache(data->tg_relation);
-	return PointerGetDatum(nullptr);
+	return Datum{0};
 }
 }

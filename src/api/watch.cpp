@@ -148,6 +148,6 @@ pgq_row_changed(PG_FUNCTION_ARGS)
 	const auto *data = reinterpret_cast<const TriggerData *>(fcinfo->context);
 	start_write("pgq_ext.row_changed()");
 	enqueue_row_changes(data);
-	return PointerGetDatum(nullptr);
+	return Datum{0};
 }
 }

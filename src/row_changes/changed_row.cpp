@@ -35,6 +35,16 @@ RowReader::next()
 
 /* ---- comparing ---- */
 
+/* Return whether both are the same value outside of the row, as in an UPDATE that does not change the column. */
+static bool
+is_same_toast(Datum one, Datum two)
+{
+	const auto *a = reinterpret_cast<const char *>(DatumGetPointer(one));
+	const auto *b = reinterpret_cast<const char *>(DatumGetPointer(two));
+	return VARATT_IS_EXTERNAL_ONDISK(a) && VARATT_IS_EXTERNAL_ONDISK(b) &&
+		   memcmp(a, b, VARSIZE_EXTERNAL(a)) == 0;
+}
+
 static bool
 has_same_value(const WatchedColumn &column, TupleTableSlot *a, TupleTableSlot *b)
 {
@@ -43,6 +53,8 @@ has_same_value(const WatchedColumn &column, TupleTableSlot *a, TupleTableSlot *b
 	Datum two = slot_getattr(b, column.number, &nulls[1]);
 	if (nulls[0] || nulls[1])
 		return nulls[0] == nulls[1];
+	if (column.length == -1 && is_same_toast(one, two))
+		return true;
 	return datum_image_eq(one, two, column.by_value, column.length);
 }
 

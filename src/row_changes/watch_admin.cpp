@@ -1,5 +1,6 @@
 #include "row_changes/watch_admin.h"
 
+#include "catalog/tables.h"
 #include "pg/scope.h"
 #include "row_changes/watch.h"
 
@@ -70,6 +71,9 @@ require_trigger_function()
 static void
 require_trigger_right(Oid relation)
 {
+	if (get_rel_name(relation) == nullptr)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("relation with OID %u does not exist", relation)));
 	AclResult result = pg_class_aclcheck(relation, GetUserId(), ACL_TRIGGER);
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_TABLE, get_rel_name(relation));
@@ -217,21 +221,31 @@ watch_relation(Oid relation, const WatchTarget &target, List *arguments)
 /* ---- the functions ---- */
 
 /*
- * Lock the table, then its partitions in the order of their OIDs, as CREATE TRIGGER does on one table. Check
- * the right of the caller before each lock.
+ * Lock the table and its partitions, in the order in which the server locks them. Check the right of the caller
+ * before the locks, and again with them. Let all sessions read the watches of these relations again: those of a
+ * partition depend on the triggers of the table.
  */
 static List *
 lock_watched(Oid table, LOCKMODE mode, void (*check)(Oid relation))
 {
-	check(table);
-	LockRelationOid(table, mode);
-	List *relations = find_all_inheritors(table, NoLock, nullptr);
-	if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
-		return list_make1_oid(table);
 	ListCell *cell;
+	List *relations = list_make1_oid(table);
+	check(table);
+	if (get_rel_relkind(table) == RELKIND_PARTITIONED_TABLE)
+	{
+		foreach (cell, find_all_inheritors(table, NoLock, nullptr))
+			check(lfirst_oid(cell));
+		LockRelationOid(table, mode);
+		relations = find_all_inheritors(table, mode, nullptr);
+	}
+	else
+		LockRelationOid(table, mode);
 	foreach (cell, relations)
+	{
 		check(lfirst_oid(cell));
-	return find_all_inheritors(table, mode, nullptr);
+		CacheInvalidateRelcacheByRelid(lfirst_oid(cell));
+	}
+	return relations;
 }
 
 /* Check that the owner of the relation may enqueue, so that writers do not get the error. */

@@ -2,6 +2,8 @@
 
 #include "catalog/own_object.h"
 
+#include <initializer_list>
+
 namespace pgq {
 
 Oid
