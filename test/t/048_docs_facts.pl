@@ -201,6 +201,19 @@ my ($all, $allocated) = @{ (rows(q{SELECT sum(entry_bytes * bound) FILTER (WHERE
 cmp_ok(abs($all / $allocated - 1), '<', 0.02, "... and it is what is allocated: $all, $allocated");
 unlike(section($reference, '## Settings'), qr/\d bytes|\d kB each/, 'sizes are said in one place');
 
+# ---- patterns of topics ----
+
+create_queue($node, 'matched');
+for my $row (table(section(slurp_file('docs/topics.md'), '## Topics and patterns')))
+{
+	my ($pattern) = quoted($row->[0]);
+	next if !$pattern;
+	sql("SELECT pgq_bind('$pattern', 'matched')");
+	is(sql("SELECT count(*) FROM pgq_route('$_')"), 1, "the pattern $pattern matches $_") for quoted($row->[1]);
+	is(sql("SELECT count(*) FROM pgq_route('$_')"), 0, "the pattern $pattern does not match $_") for quoted($row->[2]);
+	sql("SELECT pgq_unbind('$pattern', 'matched')");
+}
+
 # ---- the same limit on two pages ----
 
 like(slurp_file('docs/handlers.md') =~ s/\s+/ /gr, qr/nine tenths of the `max_runtime` of the queue are shorter/, 'the time of a call');
