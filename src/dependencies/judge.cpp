@@ -208,17 +208,6 @@ make_ready(SegmentSet &segments, const JobRow &row)
 	return change_waiting(segments, row, change, nullptr);
 }
 
-static bool
-cancel_child(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
-{
-	Records records;
-	const Finish finish = {&records, nullptr, nullptr};
-	bool done = end_row(segments, ref, row.place, row.job_id(), RowEnd::kCancelled, nullptr, true,
-						queue_keeps_finished(ref) ? &finish : nullptr) == WriteResult::kDone;
-	records.write();
-	return done;
-}
-
 bool
 settle_child(int64 child_id, bool ready)
 {
@@ -233,7 +222,8 @@ settle_child(int64 child_id, bool ready)
 		take_lease_to_end(ref, row.hint(), ready ? LeaseEnd::kChanged : LeaseEnd::kCancelled,
 						  &lease, &other) == TakeResult::kTaken)
 	{
-		done = ready ? make_ready(segments, row) : cancel_child(segments, ref, row);
+		done = ready ? make_ready(segments, row)
+					 : end_locked_row(segments, ref, row, RowEnd::kCancelled);
 		if (!done && !ready)
 			set_end(lease, LeaseEnd::kChanged);
 	}

@@ -159,6 +159,18 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 	return written;
 }
 
+/* With wait = false the write would report this transaction's own lock of the row as busy. */
+bool
+end_locked_row(SegmentSet &segments, const QueueRef &ref, const JobRow &row, RowEnd why)
+{
+	Records records;
+	const Finish finish = {&records, nullptr, nullptr};
+	bool done = end_row(segments, ref, row.place, row.job_id(), why, nullptr, true,
+						queue_keeps_finished(ref) ? &finish : nullptr) == WriteResult::kDone;
+	records.write();
+	return done;
+}
+
 /*
  * Return whether the function is written in C. The owner of a function can replace it by CREATE OR
  * REPLACE: the OID stays the same, and the function stays a member of the extension. But only a
