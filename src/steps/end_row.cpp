@@ -151,6 +151,9 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 	if (written != WriteResult::kDone)
 		return written;
 	leave_queue(ref, was);
+	/* The record of a finished job has the result, too. */
+	if (why == RowEnd::kAcked && finish == nullptr)
+		keep_own_result(job_id, result);
 	if (was.batch_id != 0 && why == RowEnd::kAcked)
 		note_member_in_hand(was.batch_id);
 	if (was.batch_id != 0)
