@@ -41,7 +41,7 @@ begin_child_sweep(ChildrenState &state)
 
 /*
  * Judge the child again after 100 ms. If such children are still left then, the next delays are 200
- * ms, 400 ms ... 1.6 s. If the list has no room for the child, judge all children.
+ * ms, 400 ms ... 1.6 s. If the list has no room for the child, judge all children from this one on.
  */
 static void
 judge_later(ChildrenState &state, int64 child_id)
@@ -55,7 +55,7 @@ judge_later(ChildrenState &state, int64 child_id)
 	if (state.later_n < kChildrenAtOnce)
 		state.later[state.later_n++] = child_id;
 	else
-		state.later_all = true;
+		state.later_from = Min(state.later_from, child_id);
 }
 
 static bool
@@ -70,9 +70,9 @@ take_later(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 	int n = state.later_n;
 	std::copy(state.later, state.later + n, ids);
 	state.later_n = 0;
-	if (state.later_all)
-		want_child_sweep(state, 0);
-	state.later_all = false;
+	if (state.later_from != INT64_MAX)
+		want_child_sweep(state, state.later_from);
+	state.later_from = INT64_MAX;
 	return n;
 }
 
