@@ -73,7 +73,7 @@ blocked_after(int64 after, int64 (&ids)[kChildrenAtOnce])
  * that SQL has inserted name different values, the greatest one counts, as in kJudge. LATERAL and
  * LIMIT keep the planner from reading the whole table.
  */
-static constexpr char kCascade[] =
+static constexpr char kCancelledBy[] =
 	"WITH RECURSIVE c (child_id, parent_id, cancels) AS ("
 	"SELECT d.child_id, p.id, d.cancels FROM unnest($1) AS p (id), LATERAL ("
 	"SELECT e.child_id, (SELECT count(*) <= $3 AND max(x.on_failure) <> 2 FROM ("
@@ -90,7 +90,7 @@ static constexpr char kCascade[] =
 static_assert(static_cast<int>(OnFailure::kRun) == 2);
 
 int
-cascade_of(const int64 *parents, int n, int most, CascadeEdge (&edges)[kChildrenAtOnce])
+cancelled_by(const int64 *parents, int n, int most, CancelEdge (&edges)[kChildrenAtOnce])
 {
 	static KeptPlan plan;
 	const SpiArgument arguments[] = {
@@ -99,7 +99,7 @@ cascade_of(const int64 *parents, int n, int most, CascadeEdge (&edges)[kChildren
 		{INT4OID, Int32GetDatum(kParentsAtOnce / kChildrenAtOnce), false}};
 	int edges_n = 0;
 	spi_begin();
-	auto found = static_cast<int>(spi_execute_kept(&plan, kCascade, arguments));
+	auto found = static_cast<int>(spi_execute_kept(&plan, kCancelledBy, arguments));
 	for (int i = 0; i < found; i++)
 		if (DatumGetBool(spi_value(i, 3, BOOLOID)))
 			edges[edges_n++] = {DatumGetInt64(spi_value(i, 1, INT8OID)),

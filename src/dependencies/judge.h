@@ -51,7 +51,7 @@ bool settle_child(int64 child_id, bool ready);
 int children_of(const int64 *parents, int n, int64 after, int64 (&ids)[kChildrenAtOnce]);
 
 /* A child that is to be cancelled if this transaction has cancelled this parent. */
-struct CascadeEdge
+struct CancelEdge
 {
 	int64 child_id;
 	int64 parent_id;
@@ -64,7 +64,7 @@ struct CascadeEdge
  * incomplete. It leaves out children with on_parent_failure `run`, and children with many parents.
  * Returns the number of edges.
  */
-int cascade_of(const int64 *parents, int n, int most, CascadeEdge (&edges)[kChildrenAtOnce]);
+int cancelled_by(const int64 *parents, int n, int most, CancelEdge (&edges)[kChildrenAtOnce]);
 
 /*
  * Find the blocked jobs with ids greater than `after`, in ascending order. Returns their number, at

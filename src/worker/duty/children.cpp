@@ -266,13 +266,13 @@ carry_out(ChildrenState &state, int64 child_id, Verdict verdict, ChildrenStep *s
  * children, so another step judges the children that are left out here.
  */
 static void
-cascade_in_step(ChildrenStep *step)
+cancel_descendants(ChildrenStep *step)
 {
-	CascadeEdge edges[kChildrenAtOnce];
+	CancelEdge edges[kChildrenAtOnce];
 	int room = kChildrenAtOnce - step->cancelled_n;
 	if (step->cancelled_n == 0 || room == 0)
 		return;
-	int n = cascade_of(step->cancelled, step->cancelled_n, room, edges);
+	int n = cancelled_by(step->cancelled, step->cancelled_n, room, edges);
 	for (int i = 0; i < n; i++)
 		if (step->has_cancelled(edges[i].parent_id) && !step->has_cancelled(edges[i].child_id))
 			(void) settle_in_step(step, edges[i].child_id, false);
@@ -298,7 +298,7 @@ judge_some(SchedulerState &scheduler)
 		if (!carry_out(state, judged[i].child_id, verdict_now(state, scheduler.database, judged[i]),
 					   &step))
 			judge_later(state, judged[i].child_id);
-	cascade_in_step(&step);
+	cancel_descendants(&step);
 	if (step.short_of_resources)
 		rest_after_this();
 }
