@@ -92,7 +92,7 @@ sub instructions_section
 	return <<'MD' . table([ 'thousand instructions for a job', (map { "PostgreSQL $_" } @versions), 'wanted' ], @rows);
 ## Instructions
 
-Made by `bench/instructions.sh baseline`. The table shows how many thousand instructions a backend needs for a job, without those of the kernel. Callgrind counts the instructions in a backend that has made such calls before. So the numbers hardly depend on the machine. The client sends prepared statements, and each call is a transaction. The queues have more jobs than memory has room for. Rows without pgq_ext, such as `SELECT 1`, show for comparison what a queue without an extension needs at least. The queues with rules for groups have 1,500 groups of ten jobs. In rows that say "a group waits" or "a large group", two thirds of the jobs belong to one group.
+Made by `bench/instructions.sh baseline`. The table shows how many thousand instructions a backend needs for a job, without those of the kernel. Callgrind counts the instructions in a backend that has made such calls before. So the numbers hardly depend on the machine. The client sends prepared statements, and each call is a transaction. The queues have more jobs than memory has room for. Rows without pgq_ext, such as `SELECT 1`, show for comparison what a queue without an extension needs at least. The queues with rules for groups have 1,500 groups of ten jobs. In rows that say "a group waits" or "a large group", two thirds of the jobs belong to one group. A *job of a handler* is counted in a worker of the handler. Its function in PL/pgSQL only compares the payload with two texts.
 
 CI fails if a call needs over 3 % more than the table says.
 

@@ -150,7 +150,33 @@ claim_and_ack(Prepared &claim)
 	ack({id.c_str(), lease.c_str()});
 }
 
-// What is counted, in a session of its own. Once: without other calls before.
+static constexpr int handled = 1000; // jobs of a handler that are counted, after as many others
+
+// Lets the handler of a queue run jobs. The handler itself tells its worker, at two jobs, when to count: the worker has no client.
+static void
+run_handler(const std::string &name)
+{
+	run("SELECT pgq_create_queue('handled')");
+	run("CREATE FUNCTION handle(job pgq_ext.claimed_job) RETURNS void LANGUAGE plpgsql AS $$ BEGIN "
+		"IF job.payload = '\"begin\"' THEN PERFORM count_from_now(); "
+		"ELSIF job.payload = '\"end\"' THEN PERFORM write_count('" +
+		name + "'); END IF; END $$");
+	run("CREATE ROLE handler LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack, pgq_fail, "
+		"pgq_release TO handler");
+	run("SELECT count(pgq_enqueue('handled', (CASE i WHEN " + std::to_string(handled) +
+		" THEN '\"begin\"' WHEN " + std::to_string(2 * handled) + " THEN '\"end\"' ELSE '" +
+		payload + "' END)::jsonb)) FROM generate_series(1, " + std::to_string(3 * handled) + ") i");
+	wait_for_scheduler();
+	run("SELECT pgq_set_handler('handled', 'handle(pgq_ext.claimed_job)', run_as => 'handler')");
+	for (int tries = 0; tries < 3000; tries++, usleep(100 * 1000))
+		if (checked(server.run("SELECT FROM pgq_ext.queue_status WHERE queue = 'handled' AND ready "
+							   "+ leased = 0"))
+				.size() > 0)
+			return;
+	fail("the handler does not run its jobs");
+}
+
+// What is counted, in a session of its own. Once: without other calls before. Of a worker: make() counts by itself.
 struct Call
 {
 	const char *name;
@@ -158,6 +184,7 @@ struct Call
 	std::function<void()> prepare;
 	std::function<void()> make;
 	bool once = false;
+	bool of_worker = false;
 };
 
 static std::vector<Call>
@@ -323,6 +350,8 @@ all_calls()
 		 pair("fair_fifo")},
 		{"first claim + ack of a session", 1, [] { create_queue("first", "", "NULL"); },
 		 pair("first"), true},
+		{"job of a handler", handled, nothing, [] { run_handler("job of a handler"); }, false,
+		 true},
 	};
 }
 
@@ -333,6 +362,13 @@ count(const Call &call)
 	const int before = call.once ? 0 : call.jobs == batch ? 4 : 1000;
 	const int counted = call.once ? 1 : call.jobs == batch ? 20 : 1000;
 
+	if (call.of_worker)
+	{
+		call.make();
+		printf("%s\t%d\n", call.name, call.jobs);
+		fflush(stdout);
+		return;
+	}
 	call.prepare();
 	// A session that has created a queue needs more for each commit: the server's list of its locks has grown.
 	connect();

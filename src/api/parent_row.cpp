@@ -113,6 +113,8 @@ outcome_of_deleted_job()
 			return JobOutcome::kPurged;
 		case StatementKind::kDrop:
 			return JobOutcome::kDropped;
+		case StatementKind::kCancel:
+			return JobOutcome::kCancelled;
 		default:
 			return JobOutcome::kDeleted;
 	}

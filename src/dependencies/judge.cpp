@@ -1,7 +1,6 @@
 #include "dependencies/judge.h"
 
 #include "catalog/owner_sql.h"
-#include "engine/child_watch.h"
 #include "engine/hold.h"
 #include "load/attach.h"
 #include "rows/blocked.h"
@@ -13,6 +12,8 @@
 #include <algorithm>
 
 namespace pgq {
+
+static constexpr int kParentsAtOnce = 2000; /* in one step */
 
 /* ---- which children ---- */
 
@@ -67,6 +68,46 @@ blocked_after(int64 after, int64 (&ids)[kChildrenAtOnce])
 						 arguments, ids);
 }
 
+/*
+ * A child with a parent that has failed is cancelled, unless its on_failure is kRun. If dependencies
+ * that SQL has inserted name different values, the greatest one counts, as in kJudge. LATERAL and
+ * LIMIT keep the planner from reading the whole table.
+ */
+static constexpr char kCancelledBy[] =
+	"WITH RECURSIVE c (child_id, parent_id, cancels) AS ("
+	"SELECT d.child_id, p.id, d.cancels FROM unnest($1) AS p (id), LATERAL ("
+	"SELECT e.child_id, (SELECT count(*) <= $3 AND max(x.on_failure) <> 2 FROM ("
+	"SELECT on_failure FROM pgq_ext.job_dependency WHERE child_id = e.child_id LIMIT $3 + 1) x) "
+	"AS cancels FROM pgq_ext.job_dependency e WHERE e.parent_id = p.id "
+	"ORDER BY e.child_id LIMIT $2) d "
+	"UNION "
+	"SELECT d.child_id, c.child_id, d.cancels FROM c, LATERAL ("
+	"SELECT e.child_id, (SELECT count(*) <= $3 AND max(x.on_failure) <> 2 FROM ("
+	"SELECT on_failure FROM pgq_ext.job_dependency WHERE child_id = e.child_id LIMIT $3 + 1) x) "
+	"AS cancels FROM pgq_ext.job_dependency e WHERE e.parent_id = c.child_id "
+	"ORDER BY e.child_id LIMIT $2) d WHERE c.cancels) "
+	"SELECT child_id, parent_id, cancels FROM c LIMIT $2";
+static_assert(static_cast<int>(OnFailure::kRun) == 2);
+
+int
+cancelled_by(const int64 *parents, int n, int most, CancelEdge (&edges)[kChildrenAtOnce])
+{
+	static KeptPlan plan;
+	const SpiArgument arguments[] = {
+		id_array(parents, n),
+		{INT4OID, Int32GetDatum(most), false},
+		{INT4OID, Int32GetDatum(kParentsAtOnce / kChildrenAtOnce), false}};
+	int edges_n = 0;
+	spi_begin();
+	auto found = static_cast<int>(spi_execute_kept(&plan, kCancelledBy, arguments));
+	for (int i = 0; i < found; i++)
+		if (DatumGetBool(spi_value(i, 3, BOOLOID)))
+			edges[edges_n++] = {DatumGetInt64(spi_value(i, 1, INT8OID)),
+								DatumGetInt64(spi_value(i, 2, INT8OID))};
+	SPI_finish();
+	return edges_n;
+}
+
 /* ---- the judgement ---- */
 
 namespace {
@@ -102,26 +143,36 @@ verdict_on(const Parents &parents, bool settled)
 }
 
 /*
- * Return how many of the children this step looks at. A step stops before the child with which the
- * number of parents would become greater than kParentsAtOnce, unless this child is the first one.
+ * Remove the ids of jobs that are not blocked. Stop before the child with which the number of parents
+ * would become greater than kParentsAtOnce, unless this child is the first one. Returns the number of
+ * ids that are left; *n is set to the number of ids that were looked at.
  */
 static int
-within_bound(const int64 *ids, int n)
+blocked_among(const int64 *ids, int *n, int64 (&blocked)[kChildrenAtOnce])
 {
-	static constexpr int kParentsAtOnce = 2000;
 	static KeptPlan plan;
-	const SpiArgument arguments[] = {id_array(ids, n),
-									 {INT4OID, Int32GetDatum(kParentsAtOnce), false}};
+	const SpiArgument arguments[] = {id_array(ids, *n)};
+	int64 parents = 0;
+	int kept = 0;
 	spi_begin();
-	(void) spi_execute_kept(&plan,
-							"SELECT min(c.job_id) FROM (SELECT job_id, parents, sum(parents) OVER "
-							"(ORDER BY job_id) AS total FROM pgq_ext.job WHERE job_id = ANY($1) "
-							"AND blocked IS NOT NULL) c WHERE c.total > $2 AND c.total > c.parents",
-							arguments);
-	bool all;
-	int64 beyond = DatumGetInt64(spi_value(0, 1, INT8OID, &all));
+	auto found = static_cast<int>(
+		spi_execute_kept(&plan,
+						 "SELECT job_id, COALESCE(parents, 0) FROM pgq_ext.job "
+						 "WHERE job_id = ANY($1) AND blocked IS NOT NULL ORDER BY job_id",
+						 arguments));
+	for (; kept < found; kept++)
+	{
+		int64 child_id = DatumGetInt64(spi_value(kept, 1, INT8OID));
+		parents += DatumGetInt32(spi_value(kept, 2, INT4OID));
+		if (kept > 0 && parents > kParentsAtOnce)
+		{
+			*n = static_cast<int>(std::lower_bound(ids, ids + *n, child_id) - ids);
+			break;
+		}
+		blocked[kept] = child_id;
+	}
 	SPI_finish();
-	return all ? n : static_cast<int>(std::lower_bound(ids, ids + n, beyond) - ids);
+	return kept;
 }
 
 /*
@@ -147,39 +198,18 @@ static constexpr char kJudge[] =
 	"WHERE c.job_id = ANY($1) AND c.blocked IS NOT NULL GROUP BY c.job_id";
 static_assert(static_cast<int>(JobOutcome::kAcked) == 1);
 
-/*
- * Lock the rows of the children that become ready or are cancelled, or may be, so that the scheduler
- * waits for nobody when it writes them. A child that is not locked is judged later.
- */
-static void
-lock_judged(Judged *judged, int n)
-{
-	static KeptPlan plan;
-	int64 locked[kChildrenAtOnce];
-	int wanted = 0;
-	auto may_be_settled = [](const Judged &j) { return j.verdict != Verdict::kWaits; };
-	for (int i = 0; i < n; i++)
-		if (may_be_settled(judged[i]))
-			locked[wanted++] = judged[i].child_id;
-	if (wanted == 0)
-		return;
-	const SpiArgument arguments[] = {id_array(locked, wanted)};
-	int locked_n = find_children(&plan,
-								 "SELECT job_id FROM pgq_ext.job WHERE job_id = ANY($1) "
-								 "AND blocked IS NOT NULL FOR UPDATE SKIP LOCKED",
-								 arguments, locked);
-	for (int i = 0; i < n; i++)
-		if (may_be_settled(judged[i]) &&
-			std::find(locked, locked + locked_n, judged[i].child_id) == locked + locked_n)
-			judged[i].verdict = Verdict::kLater;
-}
-
 int
 judge_children(const int64 *ids, int *n, Judged (&judged)[kChildrenAtOnce])
 {
 	static KeptPlan plan;
-	*n = within_bound(ids, *n);
-	const SpiArgument arguments[] = {id_array(ids, *n)};
+	int64 blocked[kChildrenAtOnce];
+	int kept = 1;
+	/* Most steps of a worker that acknowledges one parent after the other have one child. */
+	if (*n == 1)
+		blocked[0] = ids[0];
+	else if (kept = blocked_among(ids, n, blocked); kept == 0)
+		return 0;
+	const SpiArgument arguments[] = {id_array(blocked, kept)};
 	spi_begin();
 	auto found = static_cast<int>(spi_execute_kept(&plan, kJudge, arguments));
 	for (int i = 0; i < found; i++)
@@ -191,7 +221,6 @@ judge_children(const int64 *ids, int *n, Judged (&judged)[kChildrenAtOnce])
 					 verdict_on(parents, true)};
 	}
 	SPI_finish();
-	lock_judged(judged, found);
 	return found;
 }
 
@@ -208,17 +237,6 @@ make_ready(SegmentSet &segments, const JobRow &row)
 	return change_waiting(segments, row, change, nullptr);
 }
 
-static bool
-cancel_child(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
-{
-	Records records;
-	const Finish finish = {&records, nullptr, nullptr};
-	bool done = end_row(segments, ref, row.place, row.job_id(), RowEnd::kCancelled, nullptr, true,
-						queue_keeps_finished(ref) ? &finish : nullptr) == WriteResult::kDone;
-	records.write();
-	return done;
-}
-
 bool
 settle_child(int64 child_id, bool ready)
 {
@@ -228,12 +246,13 @@ settle_child(int64 child_id, bool ready)
 	VirtualTransactionId other;
 	bool done = false;
 	SegmentSet segments(RowExclusiveLock);
-	if (locate_job(segments, Place{}, child_id, false, &row) == WriteResult::kDone &&
-		row.blocked() && find_attached_queue(tables().database, row.queue_id(), &ref) &&
+	if (lock_job_now(segments, Place{}, child_id, &row) == WriteResult::kDone && row.blocked() &&
+		find_attached_queue(tables().database, row.queue_id(), &ref) &&
 		take_lease_to_end(ref, row.hint(), ready ? LeaseEnd::kChanged : LeaseEnd::kCancelled,
 						  &lease, &other) == TakeResult::kTaken)
 	{
-		done = ready ? make_ready(segments, row) : cancel_child(segments, ref, row);
+		done = ready ? make_ready(segments, row)
+					 : end_locked_row(segments, ref, row, RowEnd::kCancelled);
 		if (!done && !ready)
 			set_end(lease, LeaseEnd::kChanged);
 	}

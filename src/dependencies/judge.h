@@ -18,7 +18,6 @@ enum class Verdict : uint8
 	kReady,		/* the child becomes ready */
 	kCancelled, /* the child is cancelled */
 	kUnknown,	/* a parent is in no table, but its row may still come, as in a restore */
-	kLater,		/* the child would become ready or be cancelled, but another session has its row */
 };
 
 struct Judged
@@ -30,17 +29,18 @@ struct Judged
 };
 
 /*
- * Judge the blocked children among the ids by one snapshot. Lock the rows of the children that become
- * ready or are cancelled, or may be, without waiting. The ids ascend. *n: their number; set to the number of ids
- * at which this step has looked, since a step looks at a bounded number of parents. Returns the
- * number of blocked children, which are in `judged` with their verdicts.
+ * Judge the blocked children among the ids by one snapshot, and write nothing. The ids ascend. *n:
+ * their number; set to the number of ids that were looked at, since one call looks at a bounded
+ * number of parents. Returns the number of blocked children, which are in `judged` with their
+ * verdicts.
  */
 int judge_children(const int64 *ids, int *n, Judged (&judged)[kChildrenAtOnce]);
 
 /*
- * Make the child ready, or cancel it. judge_children() has locked the row in this transaction. Does not
- * wait. Returns false if another session has the lease of the child, or if the queue of the child has no
- * slot. Call this in a subtransaction.
+ * Lock the row of the child, and make the child ready or cancel it. Does not wait. Returns false if
+ * another session has locked the row, or has the lease of the child, or if the queue of the child has
+ * no slot. Call this in a subtransaction: the lock then belongs to the same subtransaction as the
+ * write, so the server needs no multixact.
  */
 bool settle_child(int64 child_id, bool ready);
 
@@ -49,6 +49,22 @@ bool settle_child(int64 child_id, bool ready);
  * Returns their number, at most kChildrenAtOnce.
  */
 int children_of(const int64 *parents, int n, int64 after, int64 (&ids)[kChildrenAtOnce]);
+
+/* A child that is to be cancelled if this transaction has cancelled this parent. */
+struct CancelEdge
+{
+	int64 child_id;
+	int64 parent_id;
+};
+
+/*
+ * Find jobs that are cancelled now that these parents are cancelled, without looking at the state of
+ * any job: children of the parents, children of these children, and so on. A parent comes before its
+ * children. Looks at no more than `most` dependencies, up to kChildrenAtOnce, so the result may be
+ * incomplete. It leaves out children with on_parent_failure `run`, and children with many parents.
+ * Returns the number of edges.
+ */
+int cancelled_by(const int64 *parents, int n, int most, CancelEdge (&edges)[kChildrenAtOnce]);
 
 /*
  * Find the blocked jobs with ids greater than `after`, in ascending order. Returns their number, at

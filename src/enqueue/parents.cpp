@@ -114,8 +114,8 @@ is_answer(const JobTrace &trace)
 }
 
 /*
- * Return the outcome of a job that this transaction has ended. If an SQL statement has deleted the
- * row, the effects of the transaction do not say how the job has ended.
+ * Return how this transaction has ended the job. If an SQL statement has deleted the row, the effects
+ * of the transaction do not say that.
  */
 static JobOutcome
 own_outcome_of(int64 job_id, bool was_dead)
@@ -176,8 +176,9 @@ look_once(SegmentSet &segments, Parent *parent)
 	if (!was_dead && live.state != JobTrace::kOursGone)
 		return is_seen_at_once(segments, job_id) ? ParentLook::kMoved : ParentLook::kNobody;
 	parent->queue_id = was_dead ? dead.queue_id : live.queue_id;
-	parent->outcome = {job_id, own_outcome_of(job_id, was_dead), parent->queue_id, nullptr,
-					   nullptr};
+	outcome = own_outcome_of(job_id, was_dead);
+	parent->outcome = {job_id, outcome, parent->queue_id,
+					   outcome == JobOutcome::kAcked ? own_result_of(job_id) : nullptr, nullptr};
 	return ParentLook::kEnded;
 }
 

@@ -39,21 +39,6 @@ lock_overdue(const Segment &segment, TimestampTz then, int most, Sweep *sweep, i
 	return n;
 }
 
-/*
- * End the row. lock_overdue() has locked the row for this transaction, so the write waits for no
- * other transaction. With wait = false the write would report this transaction's own lock as busy.
- */
-static bool
-end_expired(SegmentSet &segments, const QueueRef &ref, const JobRow &row)
-{
-	Records records;
-	const Finish finish = {&records, nullptr, nullptr};
-	bool done = end_row(segments, ref, row.place, row.job_id(), RowEnd::kExpired, nullptr, true,
-						queue_keeps_finished(ref) ? &finish : nullptr) == WriteResult::kDone;
-	records.write();
-	return done;
-}
-
 bool
 expire_job(int64 job_id, TimestampTz then)
 {
@@ -68,7 +53,7 @@ expire_job(int64 job_id, TimestampTz then)
 		take_lease_to_end(ref, row.hint(), LeaseEnd::kExpired, &lease, &other) ==
 			TakeResult::kTaken)
 	{
-		done = end_expired(segments, ref, row);
+		done = end_locked_row(segments, ref, row, RowEnd::kExpired);
 		if (!done)
 			set_end(lease, LeaseEnd::kChanged);
 	}

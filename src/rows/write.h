@@ -44,6 +44,12 @@ WriteResult delete_judged(SegmentSet &segments, const Place &place, int64 job_id
 WriteResult locate_job(SegmentSet &segments, const Place &place, int64 job_id, bool wait,
 					   JobRow *row);
 
+/*
+ * Lock the job's row FOR UPDATE until the transaction ends, without waiting. If the result is kDone,
+ * *row is the locked version.
+ */
+WriteResult lock_job_now(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row);
+
 /* Lock the job's row FOR SHARE until the transaction ends. Does not wait. */
 WriteResult share_lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 

@@ -149,7 +149,7 @@ SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.gro
                            LEFT JOIN pgq_ext.job_outcome o ON o.job_id = d.parent_id
                            WHERE d.child_id = j.job_id)
                        ELSE pg_catalog.concat('the end of job ', pg_catalog.min(w.parent_id), ' (', (pg_catalog.array_agg(w.state ORDER BY w.parent_id))[1], ')',
-                                              CASE WHEN pg_catalog.count(*) > 1 THEN pg_catalog.concat(' and of ', pg_catalog.count(*) - 1, ' others') END) END
+                                              CASE WHEN pg_catalog.count(*) > 1 THEN pg_catalog.concat(' and of ', pg_catalog.count(*) - 1, CASE WHEN pg_catalog.count(*) > 2 THEN ' others' ELSE ' other' END) END) END
            FROM (SELECT d.parent_id,
                         CASE WHEN p.job_id IS NULL THEN 'dead'
                              WHEN p.job_id IN (SELECT e.job_id FROM pgq_ext.lease_entries() e WHERE e.state IN ('claimed', 'claiming')) THEN 'in work'

@@ -151,12 +151,27 @@ end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job
 	if (written != WriteResult::kDone)
 		return written;
 	leave_queue(ref, was);
+	/* The record of a finished job has the result, too. */
+	if (why == RowEnd::kAcked && finish == nullptr)
+		keep_own_result(job_id, result);
 	if (was.batch_id != 0 && why == RowEnd::kAcked)
 		note_member_in_hand(was.batch_id);
 	if (was.batch_id != 0)
 		leave_batch(segments, was.batch_id, job_id, why);
 	leave_children(segments, job_id, was.queue_id, why, result);
 	return written;
+}
+
+/* With wait = false the write would report this transaction's own lock of the row as busy. */
+bool
+end_locked_row(SegmentSet &segments, const QueueRef &ref, const JobRow &row, RowEnd why)
+{
+	Records records;
+	const Finish finish = {&records, nullptr, nullptr};
+	bool done = end_row(segments, ref, row.place, row.job_id(), why, nullptr, true,
+						queue_keeps_finished(ref) ? &finish : nullptr) == WriteResult::kDone;
+	records.write();
+	return done;
 }
 
 /*

@@ -52,13 +52,20 @@ bool queue_keeps_finished(const QueueRef &ref);
 /*
  * End the row at `place`, or at the place to which the row was moved. ref: the queue of the lease.
  * death: set if `why` is kDead, otherwise NULL. finish: set if `why` is not kDead and
- * keeps_finished() is true, otherwise NULL. result: of an ack, for the children of the job; jsonb or NULL. wait: whether to wait for other transactions that have
- * locked the row. Without wait, raises 55P03 if another transaction has locked a dead letter of
- * that id.
+ * keeps_finished() is true, otherwise NULL. result: of an ack, for the children of the job; jsonb or
+ * NULL. wait: whether to wait for other transactions that have locked the row. Without wait, raises
+ * 55P03 if another transaction has locked a dead letter of that id.
  */
 WriteResult end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
 					RowEnd why, const Death *death, bool wait, const Finish *finish = nullptr,
 					const Datum *result = nullptr);
+
+/*
+ * End the row of a waiting job, as cancelled or expired, with a record if the queue keeps finished
+ * jobs. This transaction has locked the row and taken the lease, so the write waits for no other
+ * transaction. Returns false if the job has no row any more.
+ */
+bool end_locked_row(SegmentSet &segments, const QueueRef &ref, const JobRow &row, RowEnd why);
 
 /*
  * Check that pgq_ext.is_leased() is still the extension's own function: SQL statements of the

@@ -388,6 +388,7 @@ undo_subtransaction(SubTransactionId sub)
 	undo_early(sub);
 	undo_batches(sub);
 	undo_members_in_hand(sub);
+	undo_own_results(sub);
 	LockEffect *locks = first_of(pending.effects.locks, sub);
 	settle_locks(locks, pending.effects.locks.end(), false);
 	pending.effects.locks.size = static_cast<int>(locks - pending.effects.locks.begin());
@@ -432,6 +433,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId mine, SubTransactionI
 		promote(pending.effects.duplicates, mine, parent);
 		promote(pending.effects.early, mine, parent);
 		promote(pending.effects.members_in_hand, mine, parent);
+		promote(pending.effects.results.list, mine, parent);
 		promote(pending.effects.queues, mine, parent);
 		promote(pending.effects.locks, mine, parent);
 		promote(pending.effects.rates, mine, parent);

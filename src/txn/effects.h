@@ -196,6 +196,16 @@ int own_ends(const QueueRef &ref, int most, Lender *lenders);
  */
 JobEnd own_end_of(int64 job_id);
 
+/*
+ * Keep the result of a job that this transaction has acknowledged, for children that the transaction
+ * enqueues later. A rollback to a savepoint forgets the result. result: jsonb, or NULL. The results
+ * have work_mem of memory; if a result has no room, all earlier ones are forgotten.
+ */
+void keep_own_result(int64 job_id, const Datum *result);
+
+/* Return the result that was kept for the job, or NULL. */
+const Jsonb *own_result_of(int64 job_id);
+
 /* Return whether SQL statements of this transaction have deleted the row of the leased job. */
 bool deletes_row_of(const Lease *lease, uint64 serial);
 

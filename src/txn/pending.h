@@ -183,6 +183,14 @@ struct MemberInHand
 	int64 batch_id;
 };
 
+/* The result of a job that this transaction has acknowledged. */
+struct OwnResult
+{
+	Tag tag;
+	int64 job_id;
+	const Jsonb *result;
+};
+
 /* A growing array in the transaction's memory. */
 template <typename T> struct List
 {
@@ -224,6 +232,14 @@ struct QueueHints
 	ChangedRows shed; /* if is_shed: the rows of the shed hints */
 };
 
+/* See keep_own_result(). */
+struct OwnResults
+{
+	List<OwnResult> list;
+	MemoryContext memory; /* has the copies; NULL: there are none yet */
+	Size size;			  /* of the copies and their entries, in bytes */
+};
+
 struct Effects
 {
 	List<LeaseEffect> leases;
@@ -240,6 +256,7 @@ struct Effects
 	bool all_children;
 	int64 children_from;				/* not 0: all children with this id or a greater one */
 	List<MemberInHand> members_in_hand; /* notes that need no action when the transaction ends */
+	OwnResults results;					/* need no action when the transaction ends */
 	bool announce;
 	bool announce_queue;
 	bool unfiled;
@@ -375,6 +392,10 @@ void settle_told(const Effects &ending);
 /* ---- member_in_hand.cpp. Cannot fail ---- */
 
 void undo_members_in_hand(SubTransactionId mine);
+
+/* ---- own_result.cpp. Cannot fail ---- */
+
+void undo_own_results(SubTransactionId mine);
 
 /* ---- early.cpp. Nothing here can fail ---- */
 

@@ -191,7 +191,8 @@ struct ChildrenState
 	/* Children to judge again at later_at (monotonic), because another session had them in hand. */
 	int64 later[kChildrenAtOnce];
 	int later_n;
-	bool later_all; /* there were more such children than `later` has room for */
+	/* the first of the children for which `later` had no room; INT64_MAX: none */
+	int64 later_from = INT64_MAX;
 	int64 later_at;
 	int64 later_delay;
 	bool later_again; /* the children of this step come from `later` */

@@ -93,6 +93,8 @@ for my $kind (sort keys %batch)
 	wait_until_empty($kind);
 	is(sql("SELECT count(*), count(DISTINCT job_id), count(DISTINCT xid) FROM effect WHERE note = '$kind'"), '50|50|5',
 		"$kind: 50 jobs with batch 10 are five transactions");
+	# A call is counted after its commit.
+	wait_for($node, "calls >= 5 FROM pgq_ext.handler WHERE queue = '$kind'");
 	is(sql("SELECT calls, failures FROM pgq_ext.handler WHERE queue = '$kind'"), '5|0', '... and five calls');
 	sql('TRUNCATE effect');
 
@@ -114,6 +116,7 @@ wait_until_empty('picky');
 is(outcomes('picky'), 'acked 497, failed 3', 'an array handler that fails three jobs of 500: they alone have failed');
 is(sql(q{SELECT count(*) FROM pgq_ext.dead_letter WHERE queue = 'picky' AND last_error = 'not this one'}), '3', '... with its reason');
 is(sql(q{SELECT count(*) FROM pgq_ext.finished_job WHERE result = '"by itself"'}), '3', '... those that it has acknowledged have its result');
+wait_for($node, q{calls >= 1 FROM pgq_ext.handler WHERE queue = 'picky'});
 is(sql(q{SELECT calls, failures FROM pgq_ext.handler WHERE queue = 'picky'}), '1|0', '... all of that in one call');
 is(sql(q{SELECT count(*), count(DISTINCT xid) FROM effect WHERE note = 'picky'}), '500|1', '... and in one transaction');
 
@@ -218,6 +221,8 @@ is(sql(q{SELECT count(*), count(DISTINCT xid) FROM effect WHERE note = 'picky'})
 	is(sql("SELECT reason FROM pgq_ext.attempt WHERE job_id = $bound"), 'the session of its worker ended', '... unless it is bound to the session');
 	sql("SELECT pgq_cancel($bound)");
 	$does->(q{SELECT pgq_lock('kept'), pgq_lock('bound', session_bound => true)});
+	# What is bound to the session ends after the commit of the call.
+	wait_for($node, q{count(*) FILTER (WHERE name = 'bound') = 0 FROM pgq_ext.lock WHERE expires_at > now()});
 	is(sql(q{SELECT string_agg(name, ' ') FROM pgq_ext.lock WHERE expires_at > now()}), 'kept', '... and so are locks');
 
 	$does->(q{SELECT pgq_pause_handler('does')});

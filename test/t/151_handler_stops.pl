@@ -31,9 +31,10 @@ my $long = q{timeout => '1 day', idle => '1 day'};
 		CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN LOOP END LOOP; END $$;
 		CREATE CONSTRAINT TRIGGER late AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late()});
 	my $body = q{BEGIN INSERT INTO effect VALUES (job.job_id, job.attempt); EXECUTE job.payload ->> 'do'; END};
-	queue('slow', $body, queue => 'max_attempts => 1', handler => q{timeout => '1 s', idle => '1 day'});
-	queue('slow_queue', $body, queue => q{max_attempts => 1, max_runtime => '1 s'}, handler => $long);
-	queue('slow_batch', $body, queue => 'max_attempts => 1', handler => q{timeout => '1 s', idle => '1 day', batch => 10});
+	# A call that does end must do so in this time, also on a busy machine.
+	queue('slow', $body, queue => 'max_attempts => 1', handler => q{timeout => '3 s', idle => '1 day'});
+	queue('slow_queue', $body, queue => q{max_attempts => 1, max_runtime => '3 s'}, handler => $long);
+	queue('slow_batch', $body, queue => 'max_attempts => 1', handler => q{timeout => '3 s', idle => '1 day', batch => 10});
 	create_queue($node, 'empty');
 	my $before = job('slow', '{"do": "SELECT 1"}');
 	is(end($before), 'acked||', 'a call before');
@@ -44,7 +45,7 @@ my $long = q{timeout => '1 day', idle => '1 day'};
 		{
 			my $bad  = job($queue, qq{{"do": "$do"}});
 			my $next = job($queue, '{"do": "SELECT 1"}');
-			my $limit = $queue eq 'slow_queue' ? '\d+' : 1000;    # with max_runtime, less than it: the error is noted while the lease lasts
+			my $limit = $queue eq 'slow_queue' ? '\d+' : 3000;    # with max_runtime, less than it: the error is noted while the lease lasts
 			like(end($bad), qr/\Adead\|\|the call took longer than its timeout \($limit ms\) \(SQLSTATE 57014\)/, "$queue: a call that does not end: $do");
 			is(effects($bad), '', '... has no effect');
 			is(end($next), 'acked||', '... and the next job runs');
@@ -58,7 +59,7 @@ my $long = q{timeout => '1 day', idle => '1 day'};
 		INSERT INTO effect VALUES (job.job_id, job.attempt);
 		WHILE job.attempt = 1 AND job.payload ? 'bad' LOOP
 			BEGIN PERFORM pg_sleep(3600); EXCEPTION WHEN query_canceled THEN NULL; END;
-		END LOOP; END}, handler => q{timeout => '1 s'});
+		END LOOP; END}, handler => q{timeout => '3 s'});
 	my $bad  = job('deaf', '{"bad": 1}');
 	my $next = job('deaf');
 	$pid = worker_of($node, 'deaf');
@@ -357,7 +358,7 @@ sub wait_at_gate { return wait_for($node, q{count(*) = 1 FROM pg_locks WHERE loc
 # Jobs whose call has not begun wait longer than their lease lasts, because the call before does not end.
 {
 	queue('waits', q{BEGIN IF job.payload ? 'bad' AND job.attempt = 1 THEN RAISE 'bad'; END IF; INSERT INTO effect VALUES (job.job_id, job.attempt); END},
-		queue => q{max_attempts => 5, max_runtime => '1 s'}, handler => $long . ', batch => 10');
+		queue => q{max_attempts => 5, max_runtime => '3 s'}, handler => $long . ', batch => 10');
 	$gate = session($node);
 	stop_workers_at('handler-fail');
 	sql(q{SELECT pgq_pause_handler('waits')});
@@ -376,8 +377,8 @@ sub wait_at_gate { return wait_for($node, q{count(*) = 1 FROM pg_locks WHERE loc
 
 	# A call of several jobs that fails late leaves too little time for calls of the same leases.
 	sql(q{CREATE SEQUENCE calls_tight; GRANT ALL ON SEQUENCE calls_tight TO worker});
-	queue('tight', q{BEGIN PERFORM pg_sleep(1.2); IF nextval('calls_tight') = 1 THEN RAISE 'bad'; END IF; INSERT INTO effect VALUES (job.job_id, job.attempt); END},
-		queue => q{max_attempts => 5, max_runtime => '2 s'}, handler => $long . ', batch => 10');
+	queue('tight', q{BEGIN PERFORM pg_sleep(3); IF nextval('calls_tight') = 1 THEN RAISE 'bad'; END IF; INSERT INTO effect VALUES (job.job_id, job.attempt); END},
+		queue => q{max_attempts => 5, max_runtime => '6 s'}, handler => $long . ', batch => 10');
 	sql(q{SELECT pgq_pause_handler('tight')});
 	wait_for($node, q{state = 'paused' FROM pgq_ext.handler WHERE queue = 'tight'});
 	@rest = split /\n/, sql(q{SELECT pgq_enqueue('tight', '{}') FROM generate_series(1, 3)});

@@ -448,7 +448,8 @@ sql(q{SELECT pgq_drop_queue('b', force => true)});
 {
 	create_queue($node, 'cut');
 	my $shortest = 60;
-	for (1 .. 3)
+	# On a busy machine a look at once may take longer, too, but not each time.
+	for (1 .. 60)
 	{
 		set_handler('cut');
 		wait_for_look();
@@ -458,6 +459,7 @@ sql(q{SELECT pgq_drop_queue('b', force => true)});
 		wait_for($node, 'count(*) = 0 FROM pgq_ext.handler_entries()');
 		my $took = sql('SELECT extract(epoch FROM clock_timestamp())') - $begin;
 		$shortest = $took if $took < $shortest;
+		last if $shortest < 0.6;
 	}
 	cmp_ok($shortest, '<', 0.6, 'TRUNCATE of the table of handlers is noticed when it commits');
 }
@@ -472,19 +474,28 @@ $fail->(19);
 $wait_for_dead->(19);
 wait_for($node, q{failures = 19 FROM pgq_ext.handler WHERE queue = 'bad'});
 is(sql(q{SELECT next_try_at IS NULL, last_error FROM pgq_ext.handler WHERE queue = 'bad'}), 't|a bad job', '19 jobs have failed: the handler goes on');
-$fail->(1);
-wait_for($node, q{next_try_at > now() AND failures = 20 FROM pgq_ext.handler WHERE queue = 'bad'});
-pass('20 jobs have failed: the next call waits');
+# The rest lasts for 1 s. On a busy machine it may be over before the test looks; each further failure doubles it.
+my ($failed, $rests) = (19, 'f');
+while ($rests ne 't' && $failed < 26)
+{
+	$fail->(1);
+	$failed++;
+	wait_for($node, "failures = $failed FROM pgq_ext.handler WHERE queue = 'bad'");
+	$rests = sql(q{SELECT next_try_at > clock_timestamp() FROM pgq_ext.handler WHERE queue = 'bad'});
+}
+is($rests, 't', '20 jobs have failed: the next call waits');
 $fail->(2);
-$wait_for_dead->(22);
+$failed += 2;
+$wait_for_dead->($failed);
 pass('... and comes; the jobs count as failed');
 sql(q{SELECT pgq_enqueue('bad', '1')});
 wait_until_ran(1, 'bad');
-wait_for($node, q{calls = 23 AND next_try_at IS NULL FROM pgq_ext.handler WHERE queue = 'bad'});
+wait_for($node, 'calls = ' . ($failed + 1) . q{ AND next_try_at IS NULL FROM pgq_ext.handler WHERE queue = 'bad'});
 pass('one success ends that');
 $fail->(19);
-$wait_for_dead->(41);
-wait_for($node, q{failures = 41 FROM pgq_ext.handler WHERE queue = 'bad'});
+$failed += 19;
+$wait_for_dead->($failed);
+wait_for($node, "failures = $failed FROM pgq_ext.handler WHERE queue = 'bad'");
 is(sql(q{SELECT next_try_at IS NULL, state FROM pgq_ext.handler WHERE queue = 'bad'}), 't|idle', '... the next 19 that fail do not wait');
 
 is(sql('SELECT * FROM pgq_check()'), '', 'pgq_check() finds nothing');

@@ -65,7 +65,7 @@ sub postmaster { my ($pid) = slurp_file($lock_file) =~ /^(\d+)/; return $pid }
 # Starts the server again, which has ended by itself. It cannot start before the last process of the old one has ended.
 sub start_again
 {
-	for (1 .. 600)
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		$node->kill9; # forgets the process
 		return if $node->start(fail_ok => 1);
@@ -83,7 +83,7 @@ sub starts_until_dead
 		wait_until_down($pid);
 		start_again();
 		$pid = postmaster();
-		for (1 .. 1000)
+		for (1 .. 20 * $PostgreSQL::Test::Utils::timeout_default)
 		{
 			my $state = eval { sql("SELECT COALESCE((SELECT attempts || ' ' || (SELECT count(*) > 0 FROM pgq_ext.handler WHERE next_try_at > now()) FROM pgq_ext.job WHERE job_id = $job), 'dead')") } // 'down';
 			return $starts if $state eq 'dead';

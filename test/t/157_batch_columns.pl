@@ -85,11 +85,13 @@ for my $db (qw(updated fresh))
 
 	my $ending = monotonic() + $PostgreSQL::Test::Utils::timeout_default;
 	my $was = sql(q{SELECT segment FROM pgq_ext.job WHERE batch_id = 7}, $db);
-	while (monotonic() < $ending && sql(q{SELECT segment FROM pgq_ext.job WHERE batch_id = 7}, $db) eq $was)
+	my $moved;
+	until ($moved || monotonic() > $ending)
 	{
 		sql(q{SELECT count(pgq_enqueue('churn', to_jsonb(i))) FROM generate_series(1, 500) i; SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('churn', 1000)}, $db);
+		$moved = sql(q{SELECT segment FROM pgq_ext.job WHERE batch_id = 7}, $db) ne $was;
 	}
-	isnt(sql(q{SELECT segment FROM pgq_ext.job WHERE batch_id = 7}, $db), $was, 'moved to another segment');
+	ok($moved, 'moved to another segment');
 	is(sql($find, $db), '"changed"', '... and a member');
 	is(sql(q{SELECT pgq_retry(job_id) FROM pgq_ext.job WHERE batch_id = 7; SELECT count(pgq_ack(job_id, lease)) FROM pgq_claim('q')}, $db), "t\n1", 'acknowledged');
 	is(sql(q{SELECT batch_id FROM pgq_ext.finished_job WHERE batch_id IS NOT NULL}, $db), '7', '... the record names the batch');

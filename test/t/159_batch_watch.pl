@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 use PgqTest;
 
 my $node = pgq_node('main', conf => "pgq_ext.max_watched_batches = 8\npgq_ext.max_databases = 4\nmax_prepared_transactions = 2\n");
@@ -18,9 +19,17 @@ my $stopped;
 sub stop_scheduler
 {
 	$stopped = wait_for_scheduler($node);
-	wait_for($node, "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $stopped");
-	kill 'STOP', $stopped;
-	return;
+	my $asleep = "wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $stopped";
+	for (1 .. 1000)
+	{
+		wait_for($node, $asleep);
+		kill 'STOP', $stopped;
+		# It may have woken up between the look and the signal, which takes effect a moment later.
+		usleep(10_000);
+		return if sql("SELECT $asleep") eq 't';
+		kill 'CONT', $stopped;
+	}
+	die 'the scheduler does not sleep';
 }
 END { kill 'CONT', $stopped if $stopped }
 

@@ -79,6 +79,16 @@ for my $end (
 	becomes($hold, 'gone', '... and cancels one that waits for a redrive');
 	is(outcomes($p), $number, '... and its outcome says so');
 }
+{
+	my $batch = sql('SELECT pgq_create_batch()');
+	my $p = sql("SELECT pgq_enqueue('parents', '1', batch => $batch)");
+	my ($cancel, $run) = map { child($_, $p) } qw(cancel run);
+	sql("SELECT pgq_cancel_batch($batch)");
+	becomes($cancel, 'gone', 'the cancel of the batch of the parent cancels the child');
+	becomes($run, 'ready', '... or lets it run');
+	is(outcomes($p), '2', '... and the outcome says cancelled, and not deleted');
+}
+
 # ---- dead letters ----
 
 {

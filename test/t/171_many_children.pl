@@ -7,7 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use PgqTest;
 
-my $node = pgq_node('main', conf => "autovacuum = off\n");
+my $node = pgq_node('main', conf => "autovacuum = off\ntrack_commit_timestamp = on\n");
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
 
 create_queue($node, $_, q{lease_time => '1 h'}) for qw(parents children others);
@@ -81,6 +81,67 @@ my $more = many(2000, 'children', $ended);
 wait_for($node, "count(*) = 2000 FROM pgq_ext.job WHERE blocked IS NULL AND job_id >= $more AND job_id < $more + 2000");
 pass('children that are enqueued after the end of their parent, more than a transaction tells of');
 
+# ---- a chain of cancels ----
+
+# Enqueues a chain of jobs, each after the one before; returns the first id.
+sub chain
+{
+	my ($n) = @_;
+	return sql(sprintf q{SELECT min(id) FROM pgq_enqueue_many('chains', (SELECT jsonb_agg(CASE WHEN i = 1 THEN '{"payload": 1, "ref": "1"}'
+		ELSE jsonb_build_object('payload', i, 'ref', i::text, 'after', jsonb_build_array((i - 1)::text)) END) FROM generate_series(1, %d) i)) id}, $n);
+}
+create_queue($node, 'chains', q{keep_finished => '1 h'});
+my $length = 1000;
+my $root = chain($length);
+sql("SELECT pgq_cancel($root)");
+wait_for($node, "count(*) = $length FROM pgq_ext.finished_job WHERE job_id >= $root AND job_id < $root + $length AND outcome = 'cancelled'");
+# The records that a transaction has written have the same time of commit.
+my ($steps, $most) = split /\|/, sql("SELECT count(*), max(n) FROM (SELECT count(*) AS n FROM pgq_ext.finished_job WHERE job_id > $root AND job_id < $root + $length GROUP BY pg_xact_commit_timestamp(xmin)) t");
+cmp_ok($steps, '<=', 2 * $length / 64, 'a chain of cancels is few transactions');
+cmp_ok($most, '<=', 64, '... each of a limited number of jobs');
+
+# Enqueues this child, if its parents are given with its policy; the job 'held' is locked by a session at first.
+my (%job, @tree);
+sub node_of
+{
+	my ($name, $policy, @after) = @_;
+	my $after = @after ? sprintf ", after => '{%s}', on_parent_failure => '%s'", join(',', @job{@after}), $policy : '';
+	$job{$name} = sql("SELECT pgq_enqueue('chains', '1'$after)");
+	push @tree, $name;
+	return;
+}
+node_of('root');
+node_of('other');
+node_of('cancel', 'cancel', 'root');
+node_of('hold', 'hold', 'cancel', 'other');
+node_of('diamond', 'cancel', 'cancel', 'hold');
+node_of('run', 'run', 'hold');
+node_of('run_later', 'run', 'hold', 'other');
+node_of('after_run', 'cancel', 'run');
+node_of('held', 'cancel', 'diamond');
+node_of('after_held', 'cancel', 'held');
+my @crowd = split /\n/, sql(q{SELECT pgq_enqueue_many('chains', (SELECT jsonb_agg(jsonb_build_object('payload', i)) FROM generate_series(1, 40) i))});
+$job{"crowd$_"} = $crowd[$_] for 0 .. $#crowd;
+node_of('crowded', 'cancel', 'diamond', map { "crowd$_" } 0 .. $#crowd);
+node_of('after_crowded', 'hold', 'crowded');
+judged();
+my $holder = session($node);
+ask($holder, "BEGIN; SELECT FROM pgq_ext.job WHERE job_id = $job{held} FOR KEY SHARE");
+sub states { return sql(sprintf q{SELECT string_agg(n || ':' || COALESCE(f.outcome, CASE WHEN j.blocked IS NOT NULL THEN 'blocked' ELSE 'ready' END), ' ' ORDER BY o) FROM unnest('{%s}'::text[], '{%s}'::bigint[]) WITH ORDINALITY t (n, id, o)
+	LEFT JOIN pgq_ext.job j ON j.job_id = id LEFT JOIN pgq_ext.finished_job f ON f.job_id = id}, join(',', @tree), join(',', @job{@tree})) }
+sql("SELECT pgq_cancel($job{root})");
+wait_for($node, "count(*) = 0 FROM pgq_ext.job WHERE job_id = $job{after_crowded}");
+is_ready($job{run});
+is(states(), 'root:cancelled other:ready cancel:cancelled hold:cancelled diamond:cancelled run:ready run_later:blocked after_run:blocked held:blocked after_held:blocked crowded:cancelled after_crowded:cancelled',
+	'a cancel goes through children with each value of on_parent_failure');
+ask($holder, 'ROLLBACK');
+end_session($holder);
+wait_for($node, "count(*) = 0 FROM pgq_ext.job WHERE job_id IN ($job{held}, $job{after_held})");
+sql("SELECT pgq_cancel($job{other})");
+is_ready($job{run_later});
+like(states(), qr/run:ready run_later:ready after_run:blocked held:cancelled after_held:cancelled/, '... and goes on where a session had the row of a child');
+is(sql("SELECT count(*) FROM pgq_ext.job WHERE job_id IN (" . join(',', @crowd) . ") AND blocked IS NULL"), '40', '... and leaves the other parents alone');
+
 # ---- many children in the hands of a session ----
 
 my $p = parent();
@@ -98,7 +159,7 @@ end_session($session);
 # ---- the end ----
 
 # Not the last queue: without queues the scheduler ends.
-sql("SELECT pgq_drop_queue(q, force => true) FROM unnest('{parents,children}'::text[]) q");
+sql("SELECT pgq_drop_queue(q, force => true) FROM unnest('{parents,children,chains}'::text[]) q");
 sql(q{SELECT pgq_purge_queue('others')});
 wait_for($node, '(SELECT count(*) FROM pgq_ext.job_dependency) + (SELECT count(*) FROM pgq_ext.job_outcome) = 0');
 pass('nothing is left');

@@ -1,8 +1,8 @@
 /*
  * Duty: judge blocked children (dependencies/judge.h) of which the scheduler was told, and delete
  * dependencies and outcomes that no job needs any more (dependencies/garbage.h). A step is one
- * transaction with at most 64 children. So a parent with many children, or a chain of cancels,
- * takes many steps.
+ * transaction with at most 64 children, or 64 cancels of a chain. So a parent with many children, or
+ * a long chain of cancels, takes many steps.
  */
 #include "core/ring_policy.h"
 #include "dependencies/garbage.h"
@@ -41,7 +41,7 @@ begin_child_sweep(ChildrenState &state)
 
 /*
  * Judge the child again after 100 ms. If such children are still left then, the next delays are 200
- * ms, 400 ms ... 1.6 s. If the list has no room for the child, judge all children.
+ * ms, 400 ms ... 1.6 s. If the list has no room for the child, judge all children from this one on.
  */
 static void
 judge_later(ChildrenState &state, int64 child_id)
@@ -55,7 +55,7 @@ judge_later(ChildrenState &state, int64 child_id)
 	if (state.later_n < kChildrenAtOnce)
 		state.later[state.later_n++] = child_id;
 	else
-		state.later_all = true;
+		state.later_from = Min(state.later_from, child_id);
 }
 
 static bool
@@ -70,9 +70,9 @@ take_later(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 	int n = state.later_n;
 	std::copy(state.later, state.later + n, ids);
 	state.later_n = 0;
-	if (state.later_all)
-		want_child_sweep(state, 0);
-	state.later_all = false;
+	if (state.later_from != INT64_MAX)
+		want_child_sweep(state, state.later_from);
+	state.later_from = INT64_MAX;
 	return n;
 }
 
@@ -89,8 +89,8 @@ take_left(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 static int
 take_children_of_parents(ChildrenState &state, int64 (&ids)[kChildrenAtOnce])
 {
-	static constexpr int kParentsAtOnce = 128;
-	int parents = Min(kParentsAtOnce, state.taken.parents - state.next_parent);
+	static constexpr int kToldAtOnce = 128;
+	int parents = Min(kToldAtOnce, state.taken.parents - state.next_parent);
 	int n = children_of(state.taken.parent + state.next_parent, parents, state.parents_to, ids);
 	state.parents_to = n > 0 ? ids[n - 1] : 0;
 	if (n < kChildrenAtOnce)
@@ -212,44 +212,79 @@ verdict_now(ChildrenState &state, const Database *db, const Judged &judged)
 	if (judged.verdict == Verdict::kUnknown)
 		return has_waited_for_rows(state, db, judged.child_id) ? judged.otherwise
 															   : Verdict::kUnknown;
-	if (judged.verdict != Verdict::kLater)
-		forget_unknown(state, [&](const auto &child) { return child.child_id == judged.child_id; });
+	forget_unknown(state, [&](const auto &child) { return child.child_id == judged.child_id; });
 	return judged.verdict;
 }
 
 /* ---- the step ---- */
 
-/* Carry out the verdict. Returns false if the child has to be judged again soon. */
+namespace {
+
+/* A step of the judgement of children. */
+struct ChildrenStep
+{
+	bool short_of_resources;
+	int cancelled_n;
+	int64 cancelled[kChildrenAtOnce];
+
+	bool has_cancelled(int64 job_id) const
+	{
+		const int64 *end = cancelled + cancelled_n;
+		return std::find(cancelled, end, job_id) != end;
+	}
+};
+
+} // namespace
+
+/* Make the child ready, or cancel it. Returns false if the child has to be judged again soon. */
 static bool
-carry_out(ChildrenState &state, int64 child_id, Verdict verdict, bool *short_of_resources)
+settle_in_step(ChildrenStep *step, int64 child_id, bool ready)
 {
 	bool done = false;
-	switch (verdict)
-	{
-		case Verdict::kWaits:
-			return true;
-		case Verdict::kUnknown:
-			state.unknown_at = monotonic_now() + USECS_PER_MINUTE;
-			return true;
-		case Verdict::kLater:
-			return false;
-		case Verdict::kReady:
-		case Verdict::kCancelled:
-			break;
-	}
-	return !*short_of_resources &&
-		   survives([&] { done = settle_child(child_id, verdict == Verdict::kReady); },
-					short_of_resources) &&
-		   done;
+	if (step->short_of_resources ||
+		!survives([&] { done = settle_child(child_id, ready); }, &step->short_of_resources))
+		return false;
+	if (done && !ready)
+		step->cancelled[step->cancelled_n++] = child_id;
+	return done;
+}
+
+/* Carry out the verdict. Returns false if the child has to be judged again soon. */
+static bool
+carry_out(ChildrenState &state, int64 child_id, Verdict verdict, ChildrenStep *step)
+{
+	if (verdict == Verdict::kUnknown)
+		state.unknown_at = monotonic_now() + USECS_PER_MINUTE;
+	if (verdict == Verdict::kUnknown || verdict == Verdict::kWaits)
+		return true;
+	return settle_in_step(step, child_id, verdict == Verdict::kReady);
+}
+
+/*
+ * Cancel the children of the cancelled children, their children, and so on, as long as the step has
+ * cancelled fewer than kChildrenAtOnce jobs. The commit tells of all cancelled jobs that have
+ * children, so another step judges the children that are left out here.
+ */
+static void
+cancel_descendants(ChildrenStep *step)
+{
+	CancelEdge edges[kChildrenAtOnce];
+	int room = kChildrenAtOnce - step->cancelled_n;
+	if (step->cancelled_n == 0 || room == 0)
+		return;
+	int n = cancelled_by(step->cancelled, step->cancelled_n, room, edges);
+	for (int i = 0; i < n; i++)
+		if (step->has_cancelled(edges[i].parent_id) && !step->has_cancelled(edges[i].child_id))
+			(void) settle_in_step(step, edges[i].child_id, false);
 }
 
 static void
 judge_some(SchedulerState &scheduler)
 {
 	ChildrenState &state = scheduler.children;
+	ChildrenStep step{};
 	int64 ids[kChildrenAtOnce];
 	Judged judged[kChildrenAtOnce];
-	bool short_of_resources = false;
 	int n = next_children(scheduler, ids);
 	if (n == 0)
 		return;
@@ -261,9 +296,10 @@ judge_some(SchedulerState &scheduler)
 	stop_point("children-judged");
 	for (int i = 0; i < found; i++)
 		if (!carry_out(state, judged[i].child_id, verdict_now(state, scheduler.database, judged[i]),
-					   &short_of_resources))
+					   &step))
 			judge_later(state, judged[i].child_id);
-	if (short_of_resources)
+	cancel_descendants(&step);
+	if (step.short_of_resources)
 		rest_after_this();
 }
 
