@@ -42,6 +42,7 @@ bind_options(const Jsonb *options)
 {
 	static constexpr char kWhenFull[] = "when_full";
 	BindOptions read{};
+	/* Find the only key that options may have. */
 	auto *root = const_cast<JsonbContainer *>(&options->root);
 	const JsonbValue *value =
 		JB_ROOT_IS_OBJECT(options)
@@ -53,6 +54,7 @@ bind_options(const Jsonb *options)
 						errhint("For example: '{\"when_full\": \"skip\"}'.")));
 	if (value == nullptr)
 		return read;
+	/* Read its value. */
 	std::string_view text;
 	if (value->type == jbvString)
 		text = {value->val.string.val, static_cast<size_t>(value->val.string.len)};

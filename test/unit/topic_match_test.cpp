@@ -74,8 +74,9 @@ random_text(std::mt19937 &random, const std::vector<std::string> &words, unsigne
 	return text;
 }
 
-const std::vector<std::string> kTopicWords = {"a", "b", "", "ab", "a-b", "#", "*", "é"};
-const std::vector<std::string> kPatternWords = {"a", "b", "", "ab", "a-b", "#", "#", "*", "*", "é"};
+const std::vector<std::string> kTopicWords = {"a", "b", "", "ab", "a-b", "#", "*", "\xc3\xa9"};
+const std::vector<std::string> kPatternWords = {"a", "b", "",  "ab", "a-b",
+												"#", "#", "*", "*",	 "\xc3\xa9"};
 
 TEST(Topics, CasesOfRabbitMq)
 {
