@@ -349,6 +349,28 @@ numeric_to_int4(Numeric value, int32 *number)
 #endif
 }
 
+/* ---- JSON ---- */
+
+/* Return a JSON object with one key. */
+inline Jsonb *
+object_of_one(JsonbValue *key, JsonbValue *value)
+{
+#if PG_VERSION_NUM >= 190000
+	JsonbInState state{};
+	pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+	pushJsonbValue(&state, WJB_KEY, key);
+	pushJsonbValue(&state, WJB_VALUE, value);
+	pushJsonbValue(&state, WJB_END_OBJECT, nullptr);
+	return JsonbValueToJsonb(state.result);
+#else
+	JsonbParseState *state = nullptr;
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+	(void) pushJsonbValue(&state, WJB_KEY, key);
+	(void) pushJsonbValue(&state, WJB_VALUE, value);
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr));
+#endif
+}
+
 /* ---- settings ---- */
 
 /*
