@@ -124,7 +124,7 @@ git ls-files '*.md' | while read -r page; do
 		[ -n "${target%%#*}" ] || file=$page
 		[ -e "$file" ] || echo "$page: $target"
 		[[ $target != *#* ]] || sed -n 's/^##* *//p' "$file" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' |
-			grep -qxF "${target#*#}" || echo "$page: $target"
+			grep -cxF "${target#*#}" >/dev/null || echo "$page: $target"
 	done
 done | convention 'links lead to files and headings'
 awk '/^## / && !/^## \[[0-9]+\.[0-9]+\.[0-9]+\] - (unreleased|[0-9]+-[0-9]+-[0-9]+)$/ { print FILENAME ":" FNR ": heading" }
