@@ -430,6 +430,15 @@ SELECT pgq_router.make(verb, arguments, result, format('BEGIN PERFORM pgq_router
     ('pgq_close_batch', 'batch bigint', 'void'),
     ('pgq_cancel_batch', 'batch bigint', 'bigint')) v (verb, arguments, result);
 
+-- The triggers of a watch enqueue in the transaction that changes the table, so on the shard that has the table.
+SELECT pgq_router.make(verb, arguments, result, format($body$
+BEGIN
+    PERFORM pgq_router.refuse(%L, 'Connect to each shard that has the table, and make the call there: SELECT shard, conninfo FROM pgq_router.shard.',
+        'A watched table enqueues its jobs on the shard where it is.');
+END $body$, verb)) FROM (VALUES
+    ('pgq_watch_table', '"table" regclass, target text, columns text[] = null, key text[] = null', 'void'),
+    ('pgq_unwatch_table', '"table" regclass, target text', 'boolean')) v (verb, arguments, result);
+
 -- ---- on all shards ----
 
 -- Make a function that calls all shards, one after the other, after all have answered. fold: expression that combines
@@ -676,6 +685,47 @@ BEGIN
     RETURN QUERY SELECT unnest(ids);
 END $body$, false);
 
+-- As for pgq_enqueue_many. The rows come shard by shard.
+SELECT pgq_router.make('pgq_publish_many', 'jobs jsonb', 'SETOF pgq_ext.published_job', $body$
+DECLARE
+    any_shard integer := (pgq_router.any_shards(false))[1];
+    elements jsonb := CASE jsonb_typeof(jobs) WHEN 'array' THEN jobs ELSE '[]' END;
+    homes integer[];
+    part record;
+    message text; detail text; hint text;
+    done text := '';
+BEGIN
+    IF EXISTS (SELECT FROM jsonb_array_elements(elements) j WHERE jsonb_typeof(j -> 'batch') <> 'null') THEN
+        PERFORM pgq_router.refuse_batch('pgq_publish_many with a batch');
+    ELSIF EXISTS (SELECT FROM jsonb_array_elements(elements) j WHERE jsonb_typeof(j -> 'after') <> 'null') THEN
+        PERFORM pgq_router.refuse_parents('pgq_publish_many with after');
+    END IF;
+    homes := array(SELECT pgq_router.shard_of(coalesce(j ->> 'group_key', j ->> 'unique_key')) FROM jsonb_array_elements(elements) j);
+    PERFORM pgq_router.reach(array(SELECT DISTINCT s FROM unnest(homes) s WHERE s IS NOT NULL));
+    IF array_position(homes, NULL) IS NOT NULL THEN
+        any_shard := pgq_router.reachable();
+    END IF;
+    FOR part IN
+        SELECT coalesce(h, any_shard) AS shard, jsonb_agg(j.job ORDER BY j.n) AS jobs, array_agg(j.n::integer ORDER BY j.n) AS places
+        FROM jsonb_array_elements(elements) WITH ORDINALITY j (job, n) JOIN unnest(homes) WITH ORDINALITY u (h, n) USING (n)
+        GROUP BY 1
+        UNION ALL
+        -- What is wrong with it a shard says.
+        SELECT any_shard, pgq_publish_many.jobs, '{}' WHERE elements = '[]'
+        ORDER BY 1
+    LOOP
+        BEGIN
+            RETURN QUERY SELECT * FROM pgq_router.publish_many_at(part.shard, part.jobs);
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+            PERFORM pgq_router.complain(part.shard, SQLSTATE, message, detail, hint,
+                CASE part.places WHEN '{}' THEN '' ELSE format('Of the array it had jobs %s. Jobs published on other shards: %s.', array_to_string(part.places, ', '),
+                       coalesce(nullif(ltrim(done, ', '), ''), 'none')) END);
+        END;
+        done := done || ', ' || array_to_string(part.places, ', ');
+    END LOOP;
+END $body$, false);
+
 CREATE FUNCTION pgq_router.reachable() RETURNS integer
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -849,6 +899,7 @@ BEGIN
         ('run', 'name text, period interval, period_start timestamptz, token bigint, owner text, started_at timestamptz, finished_at timestamptz, result jsonb, tries integer'),
         ('schedule', 'schedule text, cron text, timezone text, queue text, payload jsonb, missed text, options jsonb, paused boolean, next_run_at timestamptz, last_run_at timestamptz, last_job_id bigint, last_error text'),
         ('binding', 'pattern text, queue text, when_full text, created_at timestamptz, maker text'),
+        ('watch', '"table" text, target text, columns text[], key text[], coalescing boolean, triggers text[], part_of text, problem text'),
         ('segment', 'segment integer, relation text, parent text, state text, live_rows bigint, size bigint, age interval, held_by text, truncations bigint, moved_in bigint, moved_out bigint')
         ) w (name, columns)
     LOOP

@@ -1,6 +1,6 @@
 -- One row a check, in whatever state; what it says of the jobs is nothing. (The version before has no checks of rates, handlers, batches, children and topics.) (What brings each about: test/t/071_health.pl.)
 SELECT pgq_create_queue('q') AS created;
-SELECT "check", detail IS NOT NULL AS has_detail, hint IS NOT NULL = (status <> 'ok') AS hint_if_needed FROM pgq_ext.health WHERE "check" !~ 'snapshots|rates|handler|batches|callbacks|children|topics';
+SELECT "check", detail IS NOT NULL AS has_detail, hint IS NOT NULL = (status <> 'ok') AS hint_if_needed FROM pgq_ext.health WHERE "check" !~ 'snapshots|rates|handler|batches|callbacks|children|topics|watched';
 SELECT pg_typeof("check"), pg_typeof(status), pg_typeof(detail), pg_typeof(hint), pg_typeof(checked_at) FROM pgq_ext.health LIMIT 1;
 
 -- A check that fails is its own row, and the others go on.
@@ -29,7 +29,7 @@ SELECT count(*) FROM pgq_ext.health;
 ROLLBACK;
 -- It reads only.
 BEGIN READ ONLY;
-SELECT count(*) FROM pgq_ext.health WHERE "check" !~ 'rates|handler|batches|callbacks|children|topics';
+SELECT count(*) FROM pgq_ext.health WHERE "check" !~ 'rates|handler|batches|callbacks|children|topics|watched';
 COMMIT;
 
 -- Since when a queue is paused, by whatever door.

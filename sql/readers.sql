@@ -15,6 +15,10 @@ SELECT count(*) FROM pgq_claim('open', worker => 'w', lease_time => '1 hour') UN
 SELECT pgq_lock('held', ttl => '1 hour', owner => 'o') > 0 AS held, pgq_create_rate('often', 10, '1 s'), pgq_take('often');
 SELECT pgq_schedule('of_open', '@yearly', 'open', '"secret"', options => '{"priority": 1}'), pgq_schedule('of_shut', '@yearly', 'shut', '"secret"', options => '{"priority": 1}');
 
+SELECT pgq_bind('x', 'open'), pgq_bind('x', 'shut');
+CREATE TABLE watched (n int PRIMARY KEY);
+SELECT pgq_watch_table('watched', 'open');
+
 CREATE FUNCTION handles(pgq_ext.claimed_job) RETURNS void LANGUAGE sql AS '';
 GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO regress_pgq_runner;
 SELECT pgq_grant('shut', 'regress_pgq_runner', '{claim}');
@@ -23,7 +27,7 @@ BEGIN;
 SELECT pgq_set_handler(queue, 'handles'::regproc, run_as => 'regress_pgq_runner'), pgq_pause_handler(queue) FROM unnest('{open,shut}'::text[]) queue;
 COMMIT;
 
-CREATE TABLE view AS SELECT n, name FROM unnest('{queue_status,queue_stats,queue_latency,job_status,lease,capacity,segment,duty,schedule,lock,rate,health,queue,dead_letter,handler,batch}'::text[])
+CREATE TABLE view AS SELECT n, name FROM unnest('{queue_status,queue_stats,queue_latency,job_status,lease,capacity,segment,duty,schedule,lock,rate,health,queue,dead_letter,handler,batch,binding,watch}'::text[])
 WITH ORDINALITY AS u (name, n);
 GRANT SELECT ON view TO PUBLIC;
 -- What is seen of each queue, or that anything is.
@@ -176,6 +180,6 @@ SELECT pgq_unlock(name, token) FROM pgq_ext.lock;
 SELECT pgq_unschedule('of_open'), pgq_unschedule('of_shut'), pgq_drop_rate('often'), pgq_drop_queue('open', force => true);
 DROP VIEW names;
 DROP FUNCTION seen, secrets, called, as_reader, leak, handles;
-DROP TABLE view, call;
+DROP TABLE view, call, watched;
 DROP OWNED BY regress_pgq_watcher, regress_pgq_reader, regress_pgq_clerk, regress_pgq_stranger, regress_pgq_runner;
 DROP ROLE regress_pgq_watcher, regress_pgq_reader, regress_pgq_clerk, regress_pgq_stranger, regress_pgq_runner;

@@ -903,7 +903,7 @@ CREATE TYPE pgq_ext.published_job AS (
     queue  text,
     job_id bigint
 );
-COMMENT ON TYPE pgq_ext.published_job IS 'A row of pgq_publish: a queue that has got a job, and the id of the job.';
+COMMENT ON TYPE pgq_ext.published_job IS 'A row of pgq_publish and pgq_publish_many: a queue that has got a job, and the id of the job.';
 
 CREATE FUNCTION pgq_publish(
     topic text, payload jsonb, priority int = 0, delay interval = null, run_at timestamptz = null,
@@ -916,6 +916,12 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 3 AS 'MODULE_PATHNAME', 'pgq_publish';
 REVOKE ALL ON FUNCTION pgq_publish FROM PUBLIC;
 COMMENT ON FUNCTION pgq_publish IS
 'Publish a job to a topic: enqueue one job in each queue that is bound to a pattern which matches the topic, in one transaction: in all of these queues or in none. A topic is a text of words with dots between them, at most 255 bytes. The other arguments are those of pgq_enqueue, and hold for each job by itself. The header topic of each job is the topic. Returns the jobs in the order of the ids of their queues; no row if no pattern matches. must_route: then raise PQ003 instead. The caller needs no right on the queues. Errors: PQ003 no queue (with must_route), PQ002 a queue is full and its binding does not say skip, 22023 a bad topic, 22004 NULL, and the errors of pgq_enqueue.';
+
+CREATE FUNCTION pgq_publish_many(jobs jsonb) RETURNS SETOF pgq_ext.published_job
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 300 AS 'MODULE_PATHNAME', 'pgq_publish_many';
+REVOKE ALL ON FUNCTION pgq_publish_many FROM PUBLIC;
+COMMENT ON FUNCTION pgq_publish_many IS
+'Publish many jobs, in one transaction: all or none. jobs: an array of objects whose keys are the arguments of pgq_publish, for example [{"topic": "order.paid", "payload": {"n": 1}}]; topic and payload are required. Each topic is routed once, and each queue gets its jobs together. Returns the jobs in the order of the ids of their queues, and of the elements; as many rows as there are jobs. after takes ids of jobs only, and there is no ref, since an element can become several jobs. If a queue is full, jobs whose bindings say skip are left out one by one: the jobs without a unique key from a certain element on. Errors: as pgq_publish and pgq_enqueue_many; 0A000 a ref.';
 
 CREATE TYPE pgq_ext.route AS (
     queue   text,
@@ -947,6 +953,41 @@ FROM pgq_ext.topic_binding b JOIN pgq_ext.queue q USING (queue_id)
 WHERE pgq_ext.may_see(b.queue_id);
 COMMENT ON VIEW pgq_ext.binding IS
 'Which queues get the jobs of which topics, one row for each binding of pgq_bind to a queue that the caller may inspect.';
+
+-- ---- watched tables: see src/row_changes/README.md ----
+
+CREATE FUNCTION pgq_ext.row_changed() RETURNS trigger
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_row_changed';
+REVOKE ALL ON FUNCTION pgq_ext.row_changed() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.row_changed() IS
+'Internal: the function of the triggers that pgq_watch_table makes. It enqueues a job for each row that a statement has changed. A role that calls pgq_watch_table needs EXECUTE on this function, too; a role that writes to a watched table does not.';
+
+CREATE FUNCTION pgq_watch_table("table" regclass, target text, columns text[] = null, key text[] = null) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_watch_table';
+REVOKE ALL ON FUNCTION pgq_watch_table FROM PUBLIC;
+COMMENT ON FUNCTION pgq_watch_table IS
+'Watch a table: each INSERT, UPDATE and DELETE enqueues, in its transaction, one job for each row that it changes. The payload is {"op", "table", "key", "new", "old"}: op is INSERT, UPDATE or DELETE; key, new and old are objects or null. target: the name of a queue, ''queue:NAME'', or ''topic:NAME'' to publish the jobs to a topic. columns: the columns in new and old; default: all columns. An UPDATE that changes none of these columns of a row enqueues no job for the row. columns => ''{}'': a coalescing watch, whose jobs have only {"table", "key"}; while such a job waits, further changes with the same key enqueue no other job. key: the columns by which the old and new version of a row are recognized; default: the primary key. The function makes three triggers on the table, and on each partition. A second call for the same table and target replaces the watch, and makes triggers that are missing. The jobs are enqueued with the rights of the owner of the table. TRUNCATE, logical replication and session_replication_role = replica enqueue nothing. Errors: 42704 no such queue, 42703 no such column, 42809 the relation cannot be watched, 42501 the caller may not create triggers on the table or call pgq_ext.row_changed, or the owner of the table may not enqueue, 22023 a bad value, 22004 NULL.';
+
+CREATE FUNCTION pgq_unwatch_table("table" regclass, target text) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_unwatch_table';
+REVOKE ALL ON FUNCTION pgq_unwatch_table FROM PUBLIC;
+COMMENT ON FUNCTION pgq_unwatch_table IS
+'Stop watching a table for this target: drop the triggers of pgq_watch_table on the table and its partitions. False if there are none. Jobs that were enqueued before stay. Errors: 42501 the caller does not own the table, 22023 a bad target, 22004 NULL.';
+
+CREATE FUNCTION pgq_ext.watch_entries(
+    OUT relation oid, OUT part_of oid, OUT target text, OUT columns text[], OUT key text[], OUT coalescing boolean,
+    OUT triggers text[], OUT status text, OUT problem text) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'pgq_watch_entries';
+REVOKE ALL ON FUNCTION pgq_ext.watch_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.watch_entries IS
+'Internal: rows of the view pgq_ext.watch. status: ok, warn, or fail if writes to the table fail.';
+
+CREATE VIEW pgq_ext.watch AS
+SELECT e.relation::pg_catalog.regclass AS "table", e.target, e.columns, e.key, e.coalescing, e.triggers,
+       e.part_of::pg_catalog.regclass AS part_of, e.problem
+FROM pgq_ext.watch_entries() e;
+COMMENT ON VIEW pgq_ext.watch IS
+'Watched tables, one row for each table or partition and target. columns: the columns in new and old; NULL: all. key: the columns of the key; NULL: the table has none. triggers: their names, in the order INSERT, UPDATE, DELETE; NULL for one that is missing. part_of: the partitioned table whose watch includes this partition; jobs name that table. problem: why the watch misses changes, or why writes to the table fail; NULL: none.';
 
 CREATE VIEW pgq_ext.job_state AS
 SELECT j.job_id, j.queue_id, j.priority, j.run_at, j.attempts, j.group_id, j.group_key, j.unique_key, j.enqueued_at, j.expires_at,
@@ -1163,14 +1204,14 @@ BEGIN
                'pg_monitor'::pg_catalog.regrole::pg_catalog.oid AS role, pg_catalog.format('GRANT SELECT ON pgq_ext.%I TO pg_monitor', c.relname) AS command
         FROM pg_catalog.pg_class c WHERE c.relnamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
             AND c.relname OPERATOR(pg_catalog.=) ANY ('{queue, queue_status, queue_stats, queue_latency, job_status, lease, capacity, segment, duty,
-            schedule, lock, rate, dead_letter, handler, batch, binding}'::pg_catalog.name[])
+            schedule, lock, rate, dead_letter, handler, batch, binding, watch}'::pg_catalog.name[])
         UNION ALL
         SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, p.proowner, 'EXECUTE', pg_catalog.acldefault('f', p.proowner),
                0, pg_catalog.format('GRANT EXECUTE ON FUNCTION pgq_ext.%I TO PUBLIC', p.proname)
         FROM pg_catalog.pg_proc p WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
             AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, blocked_jobs, stat_entries, latency_entries, lease_entries,
             group_entries, behind, capacity_entries, segment_entries, snapshot_holders, duty_entries,
-            lock_entries, rate_entries, handler_entries, batch_of, members_of, health_rows, health_of_reader}'::pg_catalog.name[])
+            lock_entries, rate_entries, handler_entries, watch_entries, batch_of, members_of, health_rows, health_of_reader}'::pg_catalog.name[])
     LOOP
         initial := (SELECT i.initprivs FROM pg_catalog.pg_init_privs i WHERE i.objoid OPERATOR(pg_catalog.=) item.oid
                     AND i.classoid OPERATOR(pg_catalog.=) item.class::pg_catalog.oid AND i.objsubid OPERATOR(pg_catalog.=) 0);
@@ -1196,6 +1237,16 @@ CREATE FUNCTION pgq_ext.unknown_starts(OUT queue_id integer, OUT until timestamp
 LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_unknown_starts';
 REVOKE ALL ON FUNCTION pgq_ext.unknown_starts FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.unknown_starts IS 'Internal: queues with a rate limit for which the number of recent hand-outs is unknown, and until when that matters.';
+
+CREATE FUNCTION pgq_ext.skip_entries(OUT queue_id integer, OUT skipped bigint, OUT last_skip_at timestamptz) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pgq_skip_entries';
+REVOKE ALL ON FUNCTION pgq_ext.skip_entries FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.skip_entries IS 'Internal: for each queue from which publishes have left out jobs because it was full (when_full skip): how many jobs since the start of the server, also by transactions that were rolled back, and when the last time was.';
+
+CREATE FUNCTION pgq_ext.is_pattern(pattern text) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_is_pattern';
+REVOKE ALL ON FUNCTION pgq_ext.is_pattern FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.is_pattern IS 'Internal: true if pgq_bind accepts the pattern.';
 
 CREATE FUNCTION pgq_ext.check_rates() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
 BEGIN
@@ -1338,6 +1389,38 @@ END $$;
 REVOKE ALL ON FUNCTION pgq_ext.check_handler_workers FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.check_handler_workers IS 'Internal: a check of pgq_ext.health.';
 
+CREATE FUNCTION pgq_ext.check_topics() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT 'warn', format('queue "%s" was full, and publishes have left out %s jobs, the last %s ago', q.queue, e.skipped, pgq_ext.ago(e.last_skip_at))
+    FROM pgq_ext.skip_entries() e JOIN pgq_ext.queue q USING (queue_id) WHERE e.last_skip_at > clock_timestamp() - interval '1 h';
+    RETURN QUERY
+    SELECT 'warn', CASE WHEN q.queue_id IS NULL THEN format('pattern "%s" is bound to the queue with queue_id %s, which does not exist', b.pattern, b.queue_id)
+                        ELSE format('queue "%s" is bound to "%s", which is not a pattern', q.queue, b.pattern) END
+    FROM (SELECT o.queue_id, o.pattern FROM ONLY pgq_ext.topic_binding o ORDER BY o.queue_id, o.pattern LIMIT 10000) b
+    LEFT JOIN pgq_ext.queue q USING (queue_id)
+    WHERE q.queue_id IS NULL OR NOT pgq_ext.is_pattern(b.pattern) ORDER BY b.queue_id, b.pattern;
+    RETURN QUERY
+    -- The view of the rights counts only if it has the owner of the tables (src/catalog/topic_rights.h).
+    SELECT 'warn', CASE WHEN NOT pgq_ext.is_pattern(p.pattern) THEN format('"%s", which has rights, is not a pattern, and closes no topic', p.pattern)
+                        ELSE format('the view pgq_ext.topic_rights_%s is missing, so only the owner has rights by the pattern "%s"', p.pattern_id, p.pattern) END
+    FROM (SELECT o.pattern_id, o.pattern FROM ONLY pgq_ext.topic_pattern o ORDER BY o.pattern_id LIMIT 10000) p
+    WHERE NOT pgq_ext.is_pattern(p.pattern)
+       OR NOT EXISTS (SELECT FROM pg_class c JOIN pg_class t ON t.oid = 'pgq_ext.topic_pattern'::regclass AND t.relowner = c.relowner
+                      WHERE c.relname = 'topic_rights_' || p.pattern_id AND c.relnamespace = 'pgq_ext'::regnamespace AND c.relkind = 'v');
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.check_topics FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.check_topics IS 'Internal: a check of pgq_ext.health.';
+
+CREATE FUNCTION pgq_ext.check_watched_tables() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.status, format('table %s, target %s: %s', e.relation::regclass, e.target, e.problem)
+    FROM pgq_ext.watch_entries() e WHERE e.problem IS NOT NULL;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.check_watched_tables FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.check_watched_tables IS 'Internal: a check of pgq_ext.health.';
+
 -- It asks with the rights of the owner, so that who watches needs no others, waits for nobody, and has no more than a few
 -- rows of each table read.
 CREATE OR REPLACE FUNCTION pgq_ext.health_entries(
@@ -1379,7 +1462,9 @@ BEGIN
         ('children', 'none waits for a dead letter', 'Redrive the dead letter: SELECT pgq_retry(...). Or delete it, which cancels the jobs: SELECT pgq_cancel(...).'),
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
-        ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.')) AS v (name, ok, hint)
+        ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.'),
+        ('topics', 'all patterns lead to queues', 'If a queue was full, start more workers, or raise max_depth; to let publishes fail instead, bind the queue again with {"when_full": "error"}. DELETE a row of pgq_ext.topic_binding or pgq_ext.topic_pattern without a queue, or with a bad pattern. If a view is missing, grant the rights again with pgq_grant_topic.'),
+        ('watched tables', 'no change is missed', 'Call pgq_watch_table for the table and target again: it makes triggers that are missing or disabled, and takes other columns. Or stop the watch with pgq_unwatch_table. SELECT * FROM pgq_ext.watch shows all watches.')) AS v (name, ok, hint)
     LOOP
         checked_at := clock_timestamp();
         BEGIN
@@ -1425,6 +1510,7 @@ BEGIN
     EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.published_job OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.route OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.binding OWNER TO %s', owner);
+    EXECUTE pg_catalog.format('ALTER VIEW pgq_ext.watch OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER SEQUENCE pgq_ext.batch_id_seq OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.explanation OWNER TO %s', owner);
     EXECUTE pg_catalog.format('ALTER TYPE pgq_ext.parent OWNER TO %s', owner);

@@ -28,6 +28,10 @@ enum class ParentColumn : uint8
 
 } // namespace
 
+static constexpr Column parent_columns[] = {
+	{"job_id", kInt8}, {"ref", kText}, {"state", kText}, {"result", kJsonb}, {"error", kText}};
+static_assert(lengthof(parent_columns) == static_cast<int>(ParentColumn::kColumns));
+
 static ResultRow<ParentColumn>
 row_of_parent(const ParentState &parent)
 {
@@ -106,7 +110,7 @@ PGDLLEXPORT Datum
 pgq_parents(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_parents()");
-	ResultRows rows(fcinfo);
+	ResultRows rows(fcinfo, "parent", parent_columns);
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
 	int64 token = DatumGetInt64(required(fcinfo, 1, "lease"));
 	ParentState *parents;

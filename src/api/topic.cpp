@@ -36,6 +36,11 @@ enum class RouteColumn
 
 } // namespace
 
+static constexpr Column published_columns[] = {{"queue", kText}, {"job_id", kInt8}};
+static_assert(lengthof(published_columns) == static_cast<int>(PublishedColumn::kColumns));
+static constexpr Column route_columns[] = {{"queue", kText}, {"pattern", kText}};
+static_assert(lengthof(route_columns) == static_cast<int>(RouteColumn::kColumns));
+
 static TopicRightSet
 topic_rights_of_argument(FunctionCallInfo fcinfo, int i)
 {
@@ -122,7 +127,7 @@ pgq_publish(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_publish()");
 	int n;
-	ResultRows rows(fcinfo);
+	ResultRows rows(fcinfo, "published_job", published_columns);
 	text *topic = DatumGetTextPP(required(fcinfo, 0, "topic"));
 	bool must_route = DatumGetBool(required(fcinfo, kMustRoute, "must_route"));
 	const PublishedJob *jobs =
@@ -136,7 +141,7 @@ PGDLLEXPORT Datum
 pgq_publish_many(PG_FUNCTION_ARGS)
 {
 	start_write("pgq_publish_many()");
-	ResultRows rows(fcinfo);
+	ResultRows rows(fcinfo, "published_job", published_columns);
 	publish_many(array_of_jobs(required(fcinfo, 0, "jobs")), put_published_job, &rows);
 	return (Datum) 0;
 }
@@ -145,7 +150,7 @@ PGDLLEXPORT Datum
 pgq_route(PG_FUNCTION_ARGS)
 {
 	require_preloaded();
-	ResultRows rows(fcinfo);
+	ResultRows rows(fcinfo, "route", route_columns);
 	text *topic = DatumGetTextPP(required(fcinfo, 0, "topic"));
 	Route route = route_topic(checked_topic(topic));
 	/* Read the names from the table: the function also works on a standby, where no queue is attached. */
@@ -205,6 +210,6 @@ pgq_topic_changed(PG_FUNCTION_ARGS)
 {
 	const TriggerData *data = trigger_data(fcinfo, "topic_changed");
 	CacheInvalidateRelcache(data->tg_relation);
-	return PointerGetDatum(nullptr);
+	return Datum{0};
 }
 }

@@ -4,18 +4,24 @@
 
 namespace pgq {
 
+/* Return the text up to the first dot. string_view::substr() may throw, which needs libstdc++. */
+static std::string_view
+first_word(std::string_view text)
+{
+	return {text.data(), std::min(text.find('.'), text.size())};
+}
+
 static std::string_view
 word_at(std::string_view pattern, int at)
 {
-	std::string_view rest = pattern;
-	rest.remove_prefix(static_cast<size_t>(at));
-	return rest.substr(0, rest.find('.'));
+	pattern.remove_prefix(static_cast<size_t>(at));
+	return first_word(pattern);
 }
 
 std::string_view
 take_word(std::string_view *rest, bool *done)
 {
-	std::string_view word = rest->substr(0, rest->find('.'));
+	std::string_view word = first_word(*rest);
 	*done = word.size() == rest->size();
 	rest->remove_prefix(*done ? word.size() : word.size() + 1);
 	return word;

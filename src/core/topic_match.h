@@ -135,6 +135,7 @@ void
 match_topic(const std::string_view *patterns, int n, std::string_view topic, Nodes *nodes,
 			Nodes *next, Found found, WordsOf words = WordsOf::kTopic)
 {
+	/* Begin with all patterns. */
 	nodes->clear();
 	if (n == 0)
 		return;

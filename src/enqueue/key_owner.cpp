@@ -284,7 +284,7 @@ take_hold(OwnerSearch *search, const Hint &hint, HeldLease *grip)
 		if (met == LookResult::kHeld)
 			exclude_others(search, search->ref, grip->lease);
 	});
-	if (taken == TakeResult::kFull)
+	if (taken == TakeResult::kFull && !search->impatient)
 		complain_of_leases();
 	return grip->foreign ? meet_foreign(search, hint.key.job_id) : met;
 }
@@ -389,7 +389,7 @@ meet_kept(OwnerSearch *search, int64 job_id)
 static LookResult
 meet(SegmentSet &segments, OwnerSearch *search, KeyedJob *job)
 {
-	if (search->until_claimed && job->attempts > 0)
+	if (search->until_claimed && job->attempts > 0 && !search->impatient)
 		return LookResult::kPassedOver;
 	if (is_kept(search, *job))
 		return meet_kept(search, job->job_id());
@@ -420,10 +420,7 @@ is_undecided(OwnerSearch *search, const KeyedJob *jobs, int n)
 	return false;
 }
 
-/*
- * Find the owner: among the jobs that count (README.md, "Unique keys"), the youngest job with the
- * key. With unique_until 'claimed', a job in work does not count.
- */
+/* Find the owner: the youngest job with the key that counts (README.md, "Unique keys"). */
 OwnerAnswer
 find_owner(SegmentSet &segments, OwnerSearch *search)
 {
@@ -431,15 +428,17 @@ find_owner(SegmentSet &segments, OwnerSearch *search)
 	search->fleeting = nullptr;
 	search->by_row = false;
 	int n = find_keyed_jobs(segments, search->key, &jobs);
-	if (is_undecided(search, jobs, n))
+	if (!search->impatient && is_undecided(search, jobs, n))
 		return OwnerAnswer::kNotYet;
 	for (int i = 0; i < n; i++)
 	{
+		if (search->impatient && is_undecided(search, &jobs[i], 1))
+			continue;
 		search->owner = jobs[i];
 		LookResult met = meet(segments, search, &search->owner);
 		if (met == LookResult::kHeld)
 			return OwnerAnswer::kHeld;
-		if (met == LookResult::kNotYet)
+		if (met == LookResult::kNotYet && !search->impatient)
 			return OwnerAnswer::kNotYet;
 		if (met == LookResult::kLeased && !search->until_claimed)
 			return OwnerAnswer::kLeased;

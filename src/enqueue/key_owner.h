@@ -31,6 +31,11 @@ struct OwnerSearch
 	/* this transaction will change the job, so no other transaction may hold the job */
 	bool alone;
 	bool only_ask; /* only look for the owner; do not hold the job */
+	/*
+	 * never wait, and need no lock of the key: take any waiting job, also after failed attempts, and pass over
+	 * jobs about which another transaction decides. Used with until_claimed. There is no kNotYet.
+	 */
+	bool impatient;
 	TimestampTz now;
 
 	/* Results. */

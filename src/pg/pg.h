@@ -49,6 +49,7 @@ extern "C" {
 #include "catalog/storage.h"
 #include "commands/async.h"
 #include "commands/dbcommands.h"
+#include "commands/defrem.h"
 #include "commands/explain.h"
 #include "commands/extension.h"
 #include "commands/prepare.h"

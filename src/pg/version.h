@@ -104,6 +104,30 @@ may_set_role(Oid member, Oid role)
 #endif
 }
 
+/* Return whether the role owns the relation, or is a member of its owner. */
+inline bool
+owns_relation(Oid relation, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relation, role);
+#else
+	return pg_class_ownercheck(relation, role);
+#endif
+}
+
+/* ---- columns ---- */
+
+/* Return whether the column is generated and not stored. */
+inline bool
+is_virtual_column([[maybe_unused]] const FormData_pg_attribute *attribute)
+{
+#if PG_VERSION_NUM >= 180000
+	return attribute->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
+#else
+	return false;
+#endif
+}
+
 /* ---- workers ---- */
 
 /*
@@ -322,6 +346,28 @@ numeric_to_int4(Numeric value, int32 *number)
 	bool failed = false;
 	*number = numeric_int4_opt_error(value, &failed);
 	return !failed;
+#endif
+}
+
+/* ---- JSON ---- */
+
+/* Return a JSON object with one key. */
+inline Jsonb *
+object_of_one(JsonbValue *key, JsonbValue *value)
+{
+#if PG_VERSION_NUM >= 190000
+	JsonbInState state{};
+	pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+	pushJsonbValue(&state, WJB_KEY, key);
+	pushJsonbValue(&state, WJB_VALUE, value);
+	pushJsonbValue(&state, WJB_END_OBJECT, nullptr);
+	return JsonbValueToJsonb(state.result);
+#else
+	JsonbParseState *state = nullptr;
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+	(void) pushJsonbValue(&state, WJB_KEY, key);
+	(void) pushJsonbValue(&state, WJB_VALUE, value);
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr));
 #endif
 }
 

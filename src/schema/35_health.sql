@@ -400,6 +400,13 @@ BEGIN
                       WHERE c.relname = 'topic_rights_' || p.pattern_id AND c.relnamespace = 'pgq_ext'::regnamespace AND c.relkind = 'v');
 END $$;
 
+CREATE FUNCTION pgq_ext.check_watched_tables() RETURNS SETOF pgq_ext.finding LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.status, format('table %s, target %s: %s', e.relation::regclass, e.target, e.problem)
+    FROM pgq_ext.watch_entries() e WHERE e.problem IS NOT NULL;
+END $$;
+
 DO $$
 DECLARE
     f regprocedure;
@@ -468,7 +475,8 @@ BEGIN
         ('handlers', 'none is suspended', 'Remove the reason: the handler then runs within seconds. If its function was dropped or has another owner, or the handler came from a dump, check the function, then run SELECT pgq_resume_handler(...). SELECT pgq_drop_handler(...) if it is not needed. No attempt is counted.'),
         ('handler calls', 'none fails again and again', 'SELECT queue, last_error, next_try_at FROM pgq_ext.handler says why. Correct the function, or what it uses. The calls are one at a time, up to 30 s apart, until one succeeds; after a crash of the server none begins for up to an hour.'),
         ('handler workers', 'no handler lacks a worker', 'Raise pgq_ext.max_handler_workers (and max_worker_processes), and restart the server; or set fewer workers for handlers whose calls take long.'),
-        ('topics', 'all patterns lead to queues', 'If a queue was full, start more workers, or raise max_depth; to let publishes fail instead, bind the queue again with {"when_full": "error"}. DELETE a row of pgq_ext.topic_binding or pgq_ext.topic_pattern without a queue, or with a bad pattern. If a view is missing, grant the rights again with pgq_grant_topic.')) AS v (name, ok, hint)
+        ('topics', 'all patterns lead to queues', 'If a queue was full, start more workers, or raise max_depth; to let publishes fail instead, bind the queue again with {"when_full": "error"}. DELETE a row of pgq_ext.topic_binding or pgq_ext.topic_pattern without a queue, or with a bad pattern. If a view is missing, grant the rights again with pgq_grant_topic.'),
+        ('watched tables', 'no change is missed', 'Call pgq_watch_table for the table and target again: it makes triggers that are missing or disabled, and takes other columns. Or stop the watch with pgq_unwatch_table. SELECT * FROM pgq_ext.watch shows all watches.')) AS v (name, ok, hint)
     LOOP
         checked_at := clock_timestamp();
         BEGIN

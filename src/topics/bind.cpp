@@ -42,7 +42,7 @@ bind_options(const Jsonb *options)
 {
 	static constexpr char kWhenFull[] = "when_full";
 	BindOptions read{};
-	/* Find the only key. */
+	/* Find the only key that options may have. */
 	auto *root = const_cast<JsonbContainer *>(&options->root);
 	const JsonbValue *value =
 		JB_ROOT_IS_OBJECT(options)

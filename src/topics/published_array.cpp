@@ -48,13 +48,14 @@ flags_of_names(Jsonb *jobs, uint32 element, bool keys, bool parents)
 static void
 read_elements(PublishedArray *array, SortedElement *sorted)
 {
+	/* Ask first whether any element has these keys: most arrays have none. */
 	bool keys = have_unique_keys(array->jobs);
 	bool parents = have_parents(array->jobs);
 	MemoryContext scratch =
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_publish_many", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
 	uint32 element = 0;
-	/* Read each element, and free the memory for this now and then. */
+	/* Read the elements. Errors name the element. */
 	for_element(&element, [&] {
 		for (; element < array->n; element++)
 		{

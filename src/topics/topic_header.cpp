@@ -5,7 +5,6 @@ namespace pgq {
 Datum
 topic_object(std::string_view topic)
 {
-	JsonbParseState *state = nullptr;
 	auto string = [](std::string_view text) {
 		return JsonbValue{
 			.type = jbvString,
@@ -13,10 +12,7 @@ topic_object(std::string_view topic)
 	};
 	JsonbValue key = string("topic");
 	JsonbValue value = string(topic);
-	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
-	(void) pushJsonbValue(&state, WJB_KEY, &key);
-	(void) pushJsonbValue(&state, WJB_VALUE, &value);
-	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
+	return JsonbPGetDatum(object_of_one(&key, &value));
 }
 
 void

@@ -178,6 +178,13 @@ is(sql(qq{SELECT string_agg(concat_ws(' ', queue, job_id % 1024), ', ') FROM pgq
 is(sql(q{SELECT count(DISTINCT n) FROM generate_series(1, 20) i, LATERAL (SELECT count(DISTINCT job_id % 1024) AS n FROM pgq_publish('order.paid', to_jsonb(i))) p WHERE n = 1}), '1', '... without a key, to all queues on one shard');
 is(sql(q{SELECT count(*), string_agg(DISTINCT headers ->> 'topic', ' ') FROM pgq_claim('mail', 100)}) =~ /^[1-9]\d*\|order\.paid$/, 1, '... with the topic');
 is(sql(q{SELECT count(*) FROM pgq_publish('other', '1')}), '0', '... or to none');
+my $published = join ', ', map { qq({"topic": "order.paid", "payload": $_, "group_key": "$keys[$_]"}) } 0 .. 99;
+is(sql(qq{SELECT queue, count(*), count(DISTINCT job_id), count(DISTINCT job_id % 1024) FROM pgq_publish_many('[$published, {"topic": "order.paid", "payload": 100}, {"topic": "other", "payload": 1}]') GROUP BY 1 ORDER BY 1}),
+	"mail|101|101|4\nq|101|101|4", '... in bulk, each where its group is');
+is(sql(q{SELECT count(*) FROM pgq_publish_many('[]')}), '0', '... none nowhere');
+error_ok('bulk that is none', q{SELECT pgq_publish_many('{}')}, '22023', qr/shard \d: /);
+error_ok('bulk with a bad one', qq{SELECT pgq_publish_many('[{"topic": "order.paid", "payload": 1, "group_key": "$keys[0]"}, {"payload": 2, "group_key": "$keys[0]"}]')}, '22004', qr/shard $of{$keys[0]}: .*topic/, qr/had jobs 1, 2\. Jobs published on other shards: none/);
+error_ok('bulk of a batch', q{SELECT pgq_publish_many('[{"topic": "order.paid", "payload": 1, "batch": 7}]')}, '0A000', qr/pgq_publish_many with a batch cannot/);
 error_ok('a topic without queues', q{SELECT pgq_publish('other', '1', must_route => true)}, 'PQ003', qr/shard \d: no queue gets jobs of the topic "other"/);
 error_ok('a bad pattern', q{SELECT pgq_bind('log*', 'q')}, '22023', qr/shard 0: pattern has a wildcard/, qr/Nothing was done on other shards/);
 on(3, q{SELECT pgq_create_queue('alone'); SELECT pgq_bind('alone', 'alone')});
@@ -233,6 +240,11 @@ error_ok('a lease of the session', q{SELECT pgq_claim('q', session_bound => true
 error_ok('a lock of the session', q{SELECT pgq_lock('l', session_bound => true)}, '0A000', qr/HINT:  Connect to shard \d/);
 error_ok('an assertion', 'SELECT pgq_assert_lease(1, 1)', '0A000', qr/HINT:  Connect to the shard/);
 error_ok('an assertion of a lock', q{SELECT pgq_assert_lock('l', 1)}, '0A000');
+error_ok('watching a table', q{SELECT pgq_watch_table('pgq_router.slot', 'q')}, '0A000', qr/pgq_watch_table cannot go through a router/, qr/DETAIL:  A watched table enqueues its jobs on the shard where it is/, qr/HINT:  Connect to each shard that has the table/);
+error_ok('... and no longer', q{SELECT pgq_unwatch_table('pgq_router.slot', 'q')}, '0A000');
+on(0, q{CREATE TABLE watched (n int PRIMARY KEY); SELECT pgq_watch_table('watched', 'q')});
+is(sql(q{SELECT "table", target, shard FROM pgq_ext.watch}), 'watched|queue:q|0', 'what a shard watches is seen');
+on(0, 'DROP TABLE watched');
 error_ok('a new batch', 'SELECT pgq_create_batch()', '0A000', qr/pgq_create_batch cannot go through a router/, qr/DETAIL:  A batch is on one shard/, qr/HINT:  Connect to the shard of the batch.*pgq_router\.shard/);
 error_ok('closing a batch', 'SELECT pgq_close_batch(1)', '0A000', qr/pgq_close_batch cannot/);
 error_ok('a job of a batch', q{SELECT pgq_enqueue('q', '1', batch => 1)}, '0A000', qr/pgq_enqueue with a batch cannot/);

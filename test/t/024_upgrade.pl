@@ -71,7 +71,8 @@ for my $db (@databases)
 		SELECT pgq_create_rate('rate', permits => 1, period => '1 s');
 		SELECT pgq_schedule('beat', 'every 1 s', 'beats'), pgq_schedule('leap-day', '0 0 29 2 *', 'beats'), pgq_schedule('rests', 'every 1 s', 'beats');
 		SELECT pgq_pause_schedule('rests')}, $db);
-	on($old, q{SELECT pgq_grant('closed', 'keeper', '{claim}'); GRANT EXECUTE ON FUNCTION pgq_claim TO keeper, stranger}, $db);
+	on($old, q{SELECT pgq_grant('closed', 'keeper', '{claim}'); GRANT EXECUTE ON FUNCTION pgq_claim TO keeper, stranger;
+		SELECT pgq_bind('t.#', 'kept'), pgq_grant_topic('t.*', 'keeper', '{publish}'); GRANT EXECUTE ON FUNCTION pgq_publish TO keeper, stranger}, $db);
 	rotate($old, $db);
 	on($old, q{SELECT pgq_enqueue('q', to_jsonb(i), priority => 2, group_key => 'g' || i % 3) FROM generate_series(1, 20) i}, $db);
 }
@@ -89,6 +90,8 @@ my $state = qq{
 	UNION ALL SELECT 'run', md5(r::text), token, null, null, name FROM pgq_ext.run r
 	UNION ALL SELECT 'rate', md5(r::text), null, null, null, name FROM pgq_ext.rate_limit r
 	UNION ALL SELECT 'schedule', md5((to_jsonb(t) - 'maker')::text), null, null, null, schedule FROM pgq_ext.timetable t WHERE schedule <> 'beat'
+	UNION ALL SELECT 'binding', md5(b::text), queue_id, null, null, pattern FROM pgq_ext.topic_binding b
+	UNION ALL SELECT 'pattern', md5(p::text), pattern_id, null, null, pattern FROM pgq_ext.topic_pattern p
 	UNION ALL SELECT 'queue', md5(q::text), queue_id, null, null, queue FROM pgq_ext.queue q
 	ORDER BY 1, 3, 4, 6};
 for my $db (@databases)
@@ -245,7 +248,9 @@ sub goes_on_ok
 
 	is(on($node, q{SET ROLE keeper; SELECT count(*) FROM pgq_claim('closed')}, $db), '0', '... who had a right on a closed queue has it');
 	is(sqlstate($node, q{SET ROLE stranger; SELECT pgq_claim('closed')}, $db), '42501', '... and nobody else');
-	on($node, q{SELECT pgq_drop_queue('closed')}, $db);
+	is(on($node, q{SET ROLE keeper; SELECT queue FROM pgq_publish('t.x', '1')}, $db), 'kept', '... who had a right on a topic has it');
+	is(sqlstate($node, q{SET ROLE stranger; SELECT pgq_publish('t.x', '1')}, $db), '42501', '... and nobody else');
+	on($node, q{SELECT pgq_drop_queue('closed'); DROP VIEW pgq_ext.topic_rights_1; DELETE FROM pgq_ext.topic_pattern}, $db);
 	coordination_goes_on_ok($node, $db);
 	is(on($node, q{SELECT string_agg(concat_ws(': ', "check", detail), E'\n') FROM pgq_ext.health WHERE status = 'fail'}, $db), '', '... health: nothing has failed');
 

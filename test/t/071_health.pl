@@ -11,7 +11,7 @@ use Test::More;
 
 my @checks = ('library', 'tables', 'subscription', 'workers', 'scheduler', 'duties', 'lost leases', 'repairs', 'capacity', 'rotation',
 	'snapshots', 'prepared', 'open claims', 'unclaimed', 'paused', 'depth', 'rates', 'retention', 'schedules',
-	'batches', 'callbacks', 'children', 'handlers', 'handler calls', 'handler workers', 'topics');
+	'batches', 'callbacks', 'children', 'handlers', 'handler calls', 'handler workers', 'topics', 'watched tables');
 
 my $node = clock_node('health', conf => "pgq_ext.segment_size = '64kB'\nautovacuum = off\npgq_ext.max_locks = 50\nwal_level = logical\npgq_ext.max_handler_workers = 1\n",
 	init => { allows_streaming => 1 });
@@ -290,6 +290,44 @@ subtest 'handler workers' => sub
 	$node->stop;
 	start_with_clock($node);
 	$scheduler = wait_for_scheduler($node);
+};
+
+subtest 'watched tables' => sub
+{
+	is_well('watched tables');
+	create_queue($node, $_) for qw(changes gone);
+	sql(q{CREATE TABLE watched (id int PRIMARY KEY, a int, b int) PARTITION BY RANGE (id)});
+	sql(q{CREATE TABLE part_1 PARTITION OF watched FOR VALUES FROM (0) TO (9)});
+	my $watch = q{SELECT pgq_watch_table('watched', 'changes', columns => '{a}')};
+	sql($watch);
+	is_well('watched tables');
+	sql(q{CREATE TABLE part_2 PARTITION OF watched FOR VALUES FROM (10) TO (19)});
+	is_health('watched tables', 'warn', qr/^table public.watched, target queue:changes: partition public.part_2 has no trigger$/, 'a new partition');
+	sql($watch);
+	is_well('watched tables');
+	sql(q{ALTER TABLE part_2 DISABLE TRIGGER pgq_watch_changes_update});
+	is_health('watched tables', 'warn', qr/^table public.part_2, target queue:changes: trigger "pgq_watch_changes_update" is disabled$/, 'a disabled trigger');
+	sql($watch);
+	is_well('watched tables');
+	sql(q{DROP TRIGGER pgq_watch_changes_delete ON part_1});
+	is_health('watched tables', 'warn', qr/^table public.part_1, target queue:changes: there is no trigger for DELETE$/, 'a dropped trigger');
+	sql($watch);
+	is_well('watched tables');
+	sql(q{ALTER TABLE watched RENAME a TO c});
+	is_health('watched tables', 'fail', qr/table public.watched, target queue:changes: column "a" of watched table public.watched does not exist/, 'a renamed column');
+	sql(q{ALTER TABLE watched DROP c});
+	is_health('watched tables', 'fail', qr/column "a" of watched table public.part_1 does not exist/, 'a dropped column');
+	sql(q{SELECT pgq_watch_table('watched', 'changes', columns => '{b}')});
+	is_well('watched tables');
+	sql(q{SELECT pgq_watch_table('watched', 'gone', key => '{b}')});
+	sql(q{ALTER TABLE watched RENAME b TO d});
+	is_health('watched tables', 'fail', qr/target queue:gone: column "b" of watched table public.watched does not exist/, 'a column of the key');
+	sql(q{ALTER TABLE watched RENAME d TO b});
+	sql(q{SELECT pgq_drop_queue('gone')});
+	is_health('watched tables', 'fail', qr/target queue:gone: queue "gone" of the watch does not exist/, 'a dropped queue');
+	sql(q{SELECT pgq_unwatch_table('watched', 'gone')});
+	is_well('watched tables');
+	sql(q{DROP TABLE watched; SELECT pgq_drop_queue('changes', force => true)});
 };
 
 subtest 'a handler without a queue' => sub

@@ -29,6 +29,9 @@ as_owner(q{
 	CREATE FUNCTION handle(pgq_ext.claimed_job) RETURNS void LANGUAGE sql AS ''; SELECT pgq_set_handler('q', 'handle'::regproc), pgq_pause_handler('q');
 	SELECT pgq_bind('x.#', 'q'), pgq_bind('x.*', 'other', '{"when_full": "skip"}'), pgq_grant_topic('x.#', 'appdba', '{publish}');
 	CREATE FUNCTION try(command text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN EXECUTE command; RETURN 'ok'; EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE; END $$;});
+as_owner(q{SELECT pgq_create_queue('kids'), pgq_create_queue('parents'); SELECT pgq_enqueue('kids', '1', after => ARRAY[pgq_enqueue('parents', '1')]);
+	SELECT pgq_ack(job_id, lease, '"r"') FROM pgq_claim('parents')});
+wait_for($node, q{state = 'ready' FROM pgq_ext.job_status WHERE queue = 'kids'});
 my @verbs = (
 	q{SELECT pgq_enqueue('q', '[2]', unique_key => 'k', on_conflict => 'append')}, q{SELECT pgq_enqueue('q', '[2]', unique_key => 'l', unique_for => '1 day')},
 	q{SELECT pgq_enqueue('q', '[3]', unique_key => 'k', on_conflict => 'replace', group_key => 'h')}, q{SELECT pgq_enqueue_many('q', '[{"payload": 1}, {"payload": 2, "unique_key": "m"}]')},
@@ -40,6 +43,7 @@ my @verbs = (
 	q{SELECT pgq_take('r')}, q{SELECT pgq_create_rate('s', 1, '1 s'), pgq_take('s')}, q{SELECT pgq_drop_rate('r')},
 	q{SELECT pgq_pause_schedule('s'), pgq_resume_schedule('s')}, q{SELECT pgq_schedule('s', '@daily', 'q')}, q{SELECT pgq_unschedule('s')},
 	q{SELECT pgq_set_handler('q', 'handle'::regproc, 2)}, q{SELECT pgq_resume_handler('q')}, q{SELECT pgq_pause_handler('q')}, q{SELECT pgq_drop_handler('q')},
+	q{SELECT pgq_parents(job_id, lease), pgq_release(job_id, lease) FROM pgq_claim('kids')}, q{SELECT pgq_publish_many('[{"topic": "x.y", "payload": 1}]')},
 	q{SELECT pgq_publish('x.y', '1')}, q{SELECT pgq_publish('y', '1')}, q{SELECT pgq_route('x.y')}, q{SELECT pgq_bind('x.y', 'q')}, q{SELECT pgq_unbind('x.y', 'q')},
 	q{SELECT pgq_grant_topic('y', 'appdba', '{subscribe}')}, q{SELECT pgq_revoke_topic('x.#', 'appdba', '{publish}')},
 	q{SELECT pgq_create_queue('new')}, q{SELECT pgq_alter_queue('q', max_attempts => 3)}, q{SELECT pgq_purge_queue('q')}, q{SELECT pgq_check()},
@@ -50,7 +54,7 @@ as_owner('CREATE FUNCTION try_all(which text) RETURNS text[] BEGIN ATOMIC
 # Verbs that read a table.
 my $ends = 'claim|result|cancel|retry|redrive|purge|check|drop_queue|dead_job';
 my %which = (held_lock => 'lock|run', run => 'run', rate_limit => 'rate|take', timetable => 'schedule|timetable', queue_handler => 'handler|drop_queue', shard => 'check', saved_lease => 'claim|check', token_key => 'claim',
-	attempt => $ends, finished_job => $ends, dead_job => $ends, claimed_job => 'claim', job_result => 'result', explanation => 'explain',
+	attempt => $ends, finished_job => $ends, dead_job => $ends, claimed_job => 'claim', job_result => 'result', parent => 'parents', explanation => 'explain',
 	topic_binding => 'publish|route|bind|drop_queue', topic_pattern => 'publish|bind|_topic', published_job => 'publish', route => 'route');
 
 sub crashed { return (run_command([ 'psql', '-XAtqc', 'SELECT 1', '-d', $node->connstr('postgres') ]))[0] ne '1' }
@@ -115,7 +119,7 @@ as_owner(q{SET client_min_messages = error; DO $$ DECLARE r record; BEGIN
 
 {
 	my (@changes, @harmless);
-	for my $type (qw(claimed_job job_result explanation published_job route))
+	for my $type (qw(claimed_job job_result parent explanation published_job route))
 	{
 		for my $attribute (split /\n/, sql("SELECT attname FROM pg_attribute WHERE attrelid = 'pgq_ext.$type'::regclass AND attnum > 0"))
 		{

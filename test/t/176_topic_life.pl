@@ -34,8 +34,8 @@ sql(q{SELECT pgq_bind('x.#', 'a'), pgq_bind('x.*', 'b', '{"when_full": "skip"}')
 my $rows = q{SELECT string_agg(concat_ws(' ', b.queue_id, pattern, when_full, created_at, maker_name), ', ' ORDER BY 1, 2) FROM pgq_ext.topic_binding b} =~ s/ORDER BY 1, 2/ORDER BY b.queue_id, pattern/r;
 my $rights = q{SELECT string_agg(concat_ws(' ', p.pattern_id, pattern, relacl), ', ' ORDER BY pattern_id) FROM pgq_ext.topic_pattern p LEFT JOIN pg_class ON relname = 'topic_rights_' || pattern_id AND relnamespace = 'pgq_ext'::regnamespace};
 my ($bound, $granted) = (sql($rows), sql($rights));
-my $triggers = q{SELECT string_agg(DISTINCT tgenabled::text, '') || count(*) FROM pg_trigger WHERE tgname ~ '^topic_'};
-is(sql($triggers), 'A4', 'four triggers fire always');
+my $triggers = q{SELECT count(*) || ' ' || string_agg(DISTINCT tgenabled::text, '') FROM pg_trigger WHERE tgname ~ '^topic_'};
+is(sql($triggers), '4 A', 'four triggers fire always');
 
 # ---- dumps ----
 
@@ -57,7 +57,7 @@ sub restored_ok
 	is(sql(q{SELECT count(*), count(DISTINCT pattern_id), bool_and(to_regclass('pgq_ext.topic_rights_' || pattern_id) IS NOT NULL) FROM pgq_ext.topic_pattern WHERE pattern <> '*.z'}, $db), '2|2|t', '... which has an id and a view of its own');
 	is(sql(q{SELECT pgq_create_queue('new'); SELECT pgq_bind('x.y', 'new')}, $db), "t\n", '... a new queue is bound');
 	is(queues_of('x.y', $db), 'a b c new', '... and gets jobs');
-	wait_for($node, "($triggers) = 'A4'", $db);
+	wait_for($node, "($triggers) = '4 A'", $db);
 	is(sql('SELECT count(*) FROM pgq_check()', $db), '0', '... memory and tables agree');
 	return close_database($db);
 }
@@ -201,6 +201,14 @@ is(queues_of('x.y'), 'a', 'a new queue of the same name does not inherit them');
 is(sql(q{SELECT count(*) FROM pgq_ext.topic_binding WHERE queue_id NOT IN (SELECT queue_id FROM pgq_ext.queue)}), '0', '... nothing of them is left');
 sql(q{SELECT pgq_bind('x.*', 'b'), pgq_purge_queue('a')});
 
+# An error of a queue that may be skipped when it is full.
+sql(q{SELECT pgq_bind('skip', 'b', '{"when_full": "skip"}')});
+is((sqlstate($node, q{SELECT * FROM pgq_publish('skip', '1', unique_key => 'k', unique_until => 'bad')}))[0], '22023', 'an error');
+is(queues_of('skip'), 'b', 'a queue that may be skipped');
+like((ask(session_in('postgres'), q{SELECT * FROM pgq_publish('skip', '1', unique_key => 'k', on_conflict => 'bad')}))[1], qr/on_conflict/, '... an error');
+is(queues_of('skip'), 'b', '... after which the session goes on');
+sql(q{SELECT pgq_unbind('skip', 'b')});
+
 # ---- SQL of an administrator ----
 
 # What a session sees that has remembered the bindings, and what a new one sees. [what, change, queues or SQLSTATE, undo]
@@ -234,7 +242,7 @@ sql("$delete; ALTER TABLE $table ENABLE TRIGGER topic_binding_changed");
 is(queues_of('x.y'), 'a b', '... deleted');
 sql(q{SELECT pgq_bind('x.y', 'c')});
 is(queues_of('x.y'), 'a b c', 'a bind while the trigger fires for origin sessions only');
-wait_for($node, "($triggers) = 'A4'");
+wait_for($node, "($triggers) = '4 A'");
 pass('... which the scheduler changes');
 sql($delete);
 
@@ -285,7 +293,7 @@ is(queues_of('w', undef, 'guest'), '42501', 'closed by a row, without the trigge
 sql(q{SELECT pgq_grant_topic('w', 'guest', '{publish}')});
 is(queues_of('w', undef, 'guest'), '-', '... which gets its view with the first grant');
 sql('ALTER TABLE pgq_ext.topic_pattern ENABLE TRIGGER ALL');
-wait_for($node, "($triggers) = 'A4'");
+wait_for($node, "($triggers) = '4 A'");
 my $view = sql(q{SELECT 'pgq_ext.topic_rights_' || pattern_id FROM pgq_ext.topic_pattern WHERE pattern = 'w'});
 sql("DROP VIEW $view");
 is(queues_of('w', undef, 'guest'), '42501', 'without its view the pattern is closed');
@@ -313,6 +321,41 @@ is(queues_of('x.y'), '-', 'a new extension has no bindings, whatever a session h
 sql(q{SELECT pgq_bind('x.y', 'c')});
 is(queues_of('x.y'), 'c', '... until one is made');
 
+# ---- watched tables ----
+
+{
+	my $jobs = q{SELECT count(*) FROM pgq_ext.job};
+	my $watch = q{SELECT string_agg(concat_ws(' ', "table", target, columns, key, problem), ', ' ORDER BY target) FROM pgq_ext.watch};
+	my $watches = "watched queue:changes {n,v} {n}, watched topic:t.changed {} {n}";
+	my $works = sub {
+		my ($what, $db) = @_;
+		is(sql($watch, $db), $watches, "$what: the watches");
+		is(sql($jobs, $db), '2', '... and jobs, and no others');
+		sql(q{INSERT INTO watched VALUES (5, 'new'); UPDATE watched SET v = 'x' WHERE n = 1}, $db);
+		is(sql($jobs, $db), '6', '... changes enqueue jobs');
+		is(sql(q{SELECT pgq_unwatch_table('watched', 'changes'); DELETE FROM watched WHERE n = 2}, $db), 't', '... a watch ends');
+		is(sql($jobs, $db), '7', '... the other one goes on');
+		return close_database($db);
+	};
+	new_db('w');
+	sql(q{CREATE EXTENSION pgq_ext; SELECT pgq_create_queue('changes'), pgq_bind('t.#', 'changes'); CREATE TABLE watched (n int PRIMARY KEY, v text);
+		INSERT INTO watched SELECT n, 'old' FROM generate_series(1, 3) n; SELECT pgq_watch_table('watched', 'changes', '{n,v}'), pgq_watch_table('watched', 'topic:t.changed', '{}');
+		INSERT INTO watched VALUES (4, 'old')}, 'w');
+	run_ok('pg_dump of a watched table', 'pg_dump', '-Fc', '-f', "$dir/watched", $node->connstr('w'));
+	restore_ok('a watched table', '-d', new_db('d'), "$dir/watched");
+	$works->('a watched table', 'd');
+	restore_ok('schema only', '--schema-only', '-d', new_db('d'), "$dir/watched");
+	restore_ok('data only', '--data-only', '--disable-triggers', '-d', $node->connstr('d'), "$dir/watched");
+	$works->('a watched table, data only', 'd');
+	is(state_of('DROP EXTENSION pgq_ext', 'w'), '2BP01', 'watched tables keep the extension');
+	sql('SET client_min_messages = error; DROP EXTENSION pgq_ext CASCADE; UPDATE watched SET v = $$x$$', 'w');
+	is(sql(q{SELECT count(*) FROM pg_trigger WHERE tgrelid = 'watched'::regclass}, 'w'), '0', '... and can be written when it is gone');
+	sql('CREATE EXTENSION pgq_ext; SELECT pgq_create_queue($$changes$$), pgq_watch_table($$watched$$, $$changes$$)', 'w');
+	sql('UPDATE watched SET v = $$y$$', 'w');
+	is(sql($jobs, 'w'), '4', '... and are watched again when it is back');
+	close_database('w');
+}
+
 # ---- a standby ----
 
 $node->backup('b');
@@ -338,10 +381,12 @@ $standby->stop;
 # ---- without the library ----
 
 end_session(delete $sessions{postgres});
+sql(q{CREATE TABLE watched (n int PRIMARY KEY); SELECT pgq_watch_table('watched', 'a')});
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 $node->restart;
 is(state_of($_), '55000', "without the library preloaded: $_")
   for q{SELECT * FROM pgq_publish('x.y', '1')}, q{SELECT * FROM pgq_route('x.y')}, q{SELECT pgq_bind('x.y', 'b')}, q{SELECT pgq_grant_topic('x.y', 'app', '{publish}')};
+is(state_of(q{INSERT INTO watched VALUES (1)}), '55000', '... nor is a watched table written');
 is(state_of(q{INSERT INTO pgq_ext.topic_binding (queue_id, pattern) SELECT queue_id, 'x.y' FROM pgq_ext.queue WHERE queue = 'b'}), '', '... the rows can be written');
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'pgq_ext'");
 $node->restart;

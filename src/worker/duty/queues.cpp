@@ -157,10 +157,7 @@ attach_queues(SchedulerState &scheduler)
 	if (!locked)
 		return monotonic_now() + kHousekeeping;
 	leave_if_idle(scheduler, queues);
-	/*
-	 * If a subscription brings rows, it may have deleted the head of a group, so memory has to look
-	 * for a new head.
-	 */
+	/* If a subscription brings rows, it may have deleted the head of a group: memory must look for another. */
 	if (subscribed)
 		note_deletions(MyDatabaseId);
 	if (doubtful)

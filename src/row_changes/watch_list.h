@@ -1,0 +1,25 @@
+/* The rows of the view pgq_ext.watch. */
+#pragma once
+
+#include "pg/pg.h"
+
+namespace pgq {
+
+/* The watch of one table or partition, for one target. */
+struct ListedWatch
+{
+	Oid relation;
+	Oid part_of; /* the table that jobs name, if it is another */
+	const char *target;
+	List *columns; /* names; NIL: all columns, or none for a coalescing watch */
+	List *key;	   /* names; NIL: there is no key */
+	bool coalescing;
+	List *triggers;		 /* names, for INSERT, UPDATE and DELETE; NULL: it is missing */
+	const char *problem; /* NULL: there is none */
+	bool fails;			 /* writes to the table fail because of the problem */
+};
+
+/* Call put(context, watch) for each watch of the database. */
+void list_watches(void (*put)(void *context, const ListedWatch &watch), void *context);
+
+} // namespace pgq
