@@ -180,3 +180,5 @@ SELECT * FROM pgq_check();
 SELECT pgq_drop_queue('other', force => true);
 DROP VIEW jobs;
 DROP FUNCTION kill_seven, back;
+DELETE FROM pgq_ext.job_batch WHERE batch_id = :batch;
+DELETE FROM pgq_ext.batch_note WHERE batch_id = :batch;
