@@ -3,6 +3,7 @@
 #include "enqueue/enqueue.h"
 #include "enqueue/member.h"
 #include "rows/job_ids.h"
+#include "rows/unique_key.h"
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 /* The array of pgq_publish_many, with its elements sorted by topic. */
 #pragma once
 
+#include "enqueue/job_spec.h"
 #include "topics/target.h"
 
 namespace pgq {
