@@ -17,8 +17,8 @@ struct Binding
 /*
  * Read all bindings, as committed by now and with the changes of this transaction, whatever its
  * isolation level. They are sorted by pattern_less(), and within a pattern by the id of the queue.
- * Rows with a pattern that pgq_bind refuses are left out. *lasting: whether the bindings may be kept in
- * memory, see lock_topic_table(), whose errors are raised.
+ * Rows with a pattern that pgq_bind refuses are left out. *lasting: whether the bindings may be
+ * kept in memory, see lock_topic_table(), whose errors are raised.
  */
 Binding *read_bindings(int *n, bool *lasting);
 

@@ -29,8 +29,8 @@ static constinit Oid table_of_granted = InvalidOid; /* the table whose invalidat
 static constinit uint32 hash_of_owned = 0;			/* the table whose owner has all rights */
 
 /*
- * The number of invalidations of the patterns so far, and the number before `granted` was read: `granted`
- * is valid if the numbers are equal.
+ * The number of invalidations of the patterns so far, and the number before `granted` was read:
+ * `granted` is valid if the numbers are equal.
  */
 static constinit uint64 pattern_changes = 1;
 static constinit uint64 pattern_changes_read = 0;
@@ -56,8 +56,8 @@ at_privilege_change(Datum, CacheId, uint32)
 }
 
 /*
- * A relation with that hash has changed; 0: any relation. If the relation is the view of no known pattern,
- * no right has changed: a new view comes with a new pattern.
+ * A relation with that hash has changed; 0: any relation. If the relation is the view of no known
+ * pattern, no right has changed: a new view comes with a new pattern.
  */
 static void
 at_view_change(Datum, CacheId, uint32 hash)
@@ -111,7 +111,10 @@ hash_of_view(int32 pattern_id)
 	return hash_of_relation(name);
 }
 
-/* Read the rows into the current memory context. Rows with a pattern that pgq_bind refuses are left out. */
+/*
+ * Read the rows into the current memory context. Rows with a pattern that pgq_bind refuses are left
+ * out.
+ */
 static const GrantedPattern *
 read_rows_of_patterns(int *n)
 {
@@ -137,8 +140,8 @@ read_rows_of_patterns(int *n)
 }
 
 /*
- * Read all patterns into new memory, and forget the old ones when that has succeeded. An error leaves what
- * was remembered before, which is still invalid.
+ * Read all patterns into new memory, and forget the old ones when that has succeeded. An error
+ * leaves what was remembered before, which is still invalid.
  */
 static void
 read_granted()
@@ -189,8 +192,8 @@ has_right(const GrantedPattern &pattern, TopicRight right)
 }
 
 /*
- * Return whether the current role has the right: some granted pattern for which grants() is true gives it,
- * or there is no granted pattern for which closes() is true.
+ * Return whether the current role has the right: some granted pattern for which grants() is true
+ * gives it, or there is no granted pattern for which closes() is true.
  */
 template <typename Closes, typename Grants>
 static bool

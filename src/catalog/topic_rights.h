@@ -1,7 +1,8 @@
 /*
- * Rights on topics. A topic is open to all roles until a right was granted for a pattern that matches it.
- * Each such pattern has a row in pgq_ext.topic_pattern, and a view that selects only a constant,
- * pgq_ext.topic_rights_ID, whose privileges are the rights (protocol: rights-are-privileges).
+ * Rights on topics. A topic is open to all roles until a right was granted for a pattern that
+ * matches it. Each such pattern has a row in pgq_ext.topic_pattern, and a view that selects only a
+ * constant, pgq_ext.topic_rights_ID, whose privileges are the rights
+ * (protocol: rights-are-privileges).
  */
 #pragma once
 
@@ -29,8 +30,8 @@ inline constexpr TopicRightSpec topic_right_specs[] = {
 };
 
 /*
- * Return a number that changes with each change of rights on topics, of roles and of memberships. Processes
- * invalidations first.
+ * Return a number that changes with each change of rights on topics, of roles and of memberships.
+ * Processes invalidations first.
  */
 uint64 count_right_changes();
 

@@ -9,9 +9,9 @@
 namespace pgq {
 
 /*
- * Hold a waiting job that has the key, until this transaction ends. Returns false if there is none, or if it
- * cannot be held without a wait. Takes no lock of the key: a job that another session is inserting
- * need not be found.
+ * Hold a waiting job that has the key, until this transaction ends. Returns false if there is none,
+ * or if it cannot be held without a wait. Takes no lock of the key: a job that another session is
+ * inserting need not be found.
  */
 static bool
 hold_waiting_job(const QueueRef &ref, SegmentSet &segments, const KeyedRequest &request)
@@ -29,7 +29,7 @@ hold_waiting_job(const QueueRef &ref, SegmentSet &segments, const KeyedRequest &
 	return true;
 }
 
-/* Return whether a job may have one of the keys. */
+/* Return false if certainly no job has any of the keys. */
 static bool
 may_have_jobs(const QueueRef &ref, SegmentSet &segments, const KeyedRequest *requests, int n)
 {

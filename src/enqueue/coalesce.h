@@ -1,7 +1,7 @@
 /*
- * Enqueuing jobs with unique keys without ever waiting for another transaction. A job that waits for its
- * claim, and that no other transaction is changing, stands for the new job. Otherwise the new job is
- * inserted, so several jobs can have one key.
+ * Enqueuing jobs with unique keys without ever waiting for another transaction. If a job with the
+ * key waits to be claimed, and no other transaction is changing it, no new job is inserted.
+ * Otherwise the new job is inserted, so several jobs can have one key.
  */
 #pragma once
 
@@ -10,9 +10,10 @@
 namespace pgq {
 
 /*
- * Enqueue at most kKeysAtOnce jobs with different keys. For each key there is afterwards a job that is
- * handed out only after the end of this transaction. A key that several transactions enqueue at once may
- * get several jobs. segments: opened here for reading; the caller closes them. Raises PQ002.
+ * Enqueue at most kKeysAtOnce jobs with different keys. For each key there is afterwards a job that
+ * is handed out only after the end of this transaction. A key that several transactions enqueue at
+ * once may get several jobs. segments: opened here for reading; the caller closes them. Raises
+ * PQ002.
  */
 void enqueue_coalesced(const QueueRef &ref, SegmentSet &segments, const KeyedRequest *requests,
 					   int n);

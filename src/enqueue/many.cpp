@@ -44,7 +44,8 @@ read_spec(const ManyJobs &jobs, uint32 element)
 /* ---- jobs without a unique key ---- */
 
 /*
- * Add a job with a unique key to `keyed`. Such jobs are enqueued after all jobs without a unique key.
+ * Add a job with a unique key to `keyed`. Such jobs are enqueued after all jobs without a unique
+ * key.
  */
 static void
 put_aside(Enqueuing *enqueuing, uint32 place, const KeyRules &rules)
@@ -57,9 +58,9 @@ put_aside(Enqueuing *enqueuing, uint32 place, const KeyRules &rules)
 }
 
 /*
- * Read the next kInsertBatch jobs, from place *next on, and put those without a unique key into batch.
- * places[i]: the place of batch[i]. Draw ids for all jobs that were read, in their order, unless the
- * caller has drawn them. Return the number of jobs in batch.
+ * Read the next kInsertBatch jobs, from place *next on, and put those without a unique key into
+ * batch. places[i]: the place of batch[i]. Draw ids for all jobs that were read, in their order,
+ * unless the caller has drawn them. Return the number of jobs in batch.
  */
 static int
 read_batch(Enqueuing *enqueuing, uint32 *next, NewJob *batch, uint32 *places)
@@ -125,8 +126,8 @@ request_of(const ManyJobs &jobs, uint32 place)
 }
 
 /*
- * Build requests for jobs that can be enqueued together, from `first` on: at most kKeysAtOnce jobs, all
- * with different keys. Return the number of requests.
+ * Build requests for jobs that can be enqueued together, from `first` on: at most kKeysAtOnce jobs,
+ * all with different keys. Return the number of requests.
  */
 static int
 read_group(const Enqueuing &enqueuing, const KeyedElement *first, KeyedRequest *requests)
@@ -159,7 +160,10 @@ enqueue_group(const ManyJobs &jobs, SegmentSet &segments, const KeyedElement *gr
 	}
 }
 
-/* If two jobs have the same key, the second one meets the first one. */
+/*
+ * Enqueue the jobs with unique keys. Of several elements with one key, only the first one makes a
+ * job.
+ */
 static void
 enqueue_those_with_key(Enqueuing &enqueuing, MemoryContext scratch)
 {

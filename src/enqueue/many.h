@@ -10,13 +10,13 @@
 namespace pgq {
 
 /*
- * The jobs of a call. Each job is decoded when it is needed, and again for each queue, so that a call
- * needs no memory for decoded jobs. Elements count from 0.
+ * The jobs of a call. Each job is decoded when it is needed, and again for each queue, so that a
+ * call needs no memory for decoded jobs. Elements count from 0.
  */
 struct JobSource
 {
 	JobSpec (*read)(const void *data, uint32 element);
-	/* How a job with a unique key comes to its room. NULL: Room::kTake for all. */
+	/* Return how a job with a unique key takes its room. NULL: Room::kTake for all. */
 	Room (*room)(const void *data, uint32 element);
 	const void *data;
 };
@@ -30,8 +30,9 @@ struct ManyJobs
 	const uint32 *elements;
 	uint32 n;
 	/*
-	 * Ids, in the order of the elements: first the id that is drawn for the job, then the id of the job
-	 * with which the request was answered; 0: the job was skipped.
+	 * Ids, in the order of the elements. Before the call, if ids_drawn: the ids for the new jobs.
+	 * After it: the id of the new job, or of the job that has the unique key; 0: the job was
+	 * skipped.
 	 */
 	int64 *ids;
 	bool ids_drawn; /* the caller has drawn the ids */
@@ -42,14 +43,17 @@ struct ManyJobs
 };
 
 /*
- * Enqueue the jobs: first those without a unique key, in the order of the elements, then the others in
- * the order of the hashes of their keys, so that two calls with the same keys cannot deadlock. The caller
- * has taken room for the jobs without a key. Errors name the element of `jobs`. Raises the errors of
- * enqueue_jobs() and enqueue_keyed().
+ * Enqueue the jobs: first those without a unique key, in the order of the elements, then the others
+ * in the order of the hashes of their keys, so that two calls with the same keys cannot deadlock.
+ * The caller has taken room for the jobs without a key. Errors name the element of `jobs`. Raises
+ * the errors of enqueue_jobs() and enqueue_keyed().
  */
 void enqueue_many(const ManyJobs &jobs);
 
-/* Error context callback: name the element of the array. element: a pointer to its number, an uint32. */
+/*
+ * Error context callback: name the element of the array. element: a pointer to its number, an
+ * uint32.
+ */
 void say_element(void *element);
 
 /* Call body() with an error context that names the element. */

@@ -35,7 +35,10 @@ RowReader::next()
 
 /* ---- comparing ---- */
 
-/* Return whether both are the same value outside of the row, as in an UPDATE that does not change the column. */
+/*
+ * Return whether both are the same value outside of the row, as in an UPDATE that does not change
+ * the column.
+ */
 static bool
 is_same_toast(Datum one, Datum two)
 {
@@ -102,7 +105,10 @@ struct KeyCount
 	uint32 new_rows;
 };
 
-/* Which keys several old or several new rows have, by the hashes of the keys. Two keys may have one hash. */
+/*
+ * Which keys several old or several new rows have, by the hashes of the keys. Two keys may have one
+ * hash.
+ */
 class RepeatedKeys
 {
 public:
@@ -213,7 +219,10 @@ PendingRows::is_same_key_at(size_t i, size_t j)
 	return has_same_key(columns_, a_, b_);
 }
 
-/* Pair rows that all have the same key: only one old row and one new row belong together for certain. */
+/*
+ * Pair rows that all have the same key: only one old row and one new row belong together for
+ * certain.
+ */
 void
 PendingRows::pair_same(const size_t *first, const size_t *last)
 {
@@ -224,7 +233,10 @@ PendingRows::pair_same(const size_t *first, const size_t *last)
 	rows_[first[old_first ? 1 : 0]].partner = first[old_first ? 0 : 1];
 }
 
-/* Pair rows whose keys have the same hash: take the rows with the key of the first row out, and repeat. */
+/*
+ * Pair rows whose keys have the same hash: take the rows with the key of the first row out, and
+ * repeat.
+ */
 void
 PendingRows::pair_run(size_t *first, size_t *last)
 {
@@ -294,9 +306,9 @@ visit_without_key(const WatchedColumns &columns, RowReader *old_rows, RowReader 
 }
 
 /*
- * The server usually passes the old and the new version of a row at the same place of the two tables. So read both
- * tables together, and compare the keys. Only rows without their other version at the same place
- * are kept in memory, and rows of a key that occurs several times.
+ * The server usually passes the old and the new version of a row at the same place of the two
+ * tables. So read both tables together, and compare the keys. Only rows without their other version
+ * at the same place are kept in memory, and rows of a key that occurs several times.
  */
 static void
 visit_with_key(const WatchedColumns &columns, RowReader *old_rows, RowReader *new_rows,

@@ -1,7 +1,7 @@
 /*
- * The changes of a statement. The server passes the old and the new rows in two tables, and says nothing about
- * which belong together. They are paired by the key, never by their place: a row can be missing in the
- * table of the new rows (protocol: paired-by-key).
+ * The changes of a statement. The server passes the old and the new rows in two tables, and says
+ * nothing about which belong together. They are paired by the key, never by their place: a row can
+ * be missing in the table of the new rows (protocol: paired-by-key).
  */
 #pragma once
 
@@ -9,11 +9,14 @@
 
 namespace pgq {
 
-/* The rows of a transition table. A reader has a place of its own in the table. */
+/* The rows of a transition table. Each reader has its own read pointer. */
 class RowReader
 {
 public:
-	/* rows: NULL for a table without rows; desc: without reference counts, as CreateTupleDescCopy() returns it */
+	/*
+	 * rows: NULL for a table without rows; desc: without reference counts, as CreateTupleDescCopy()
+	 * returns it
+	 */
 	RowReader(Tuplestorestate *rows, TupleDesc desc);
 
 	/* Read the next row into slot(). Returns false after the last row. */
@@ -32,8 +35,9 @@ private:
 bool has_same_key(const WatchedColumns &columns, TupleTableSlot *a, TupleTableSlot *b);
 
 /*
- * Return whether the rows are the same for the watch: in the columns of new and old; for a coalescing watch in all
- * columns. Values are compared as bytes, as record_image_eq() does, so no code of a user runs.
+ * Return whether the rows are the same for the watch: in the columns of new and old; for a
+ * coalescing watch in all columns. Values are compared as bytes, as record_image_eq() does, so no
+ * code of a user runs.
  */
 bool is_unchanged(const WatchedColumns &columns, TupleTableSlot *a, TupleTableSlot *b);
 
@@ -50,9 +54,9 @@ struct ChangeVisitor
 };
 
 /*
- * Visit the changes of an UPDATE, except rows that are unchanged. If the table has no key, the old row
- * of a change is not known. A row whose key was changed is a DELETE and an INSERT. Rows that cannot be paired
- * because several have the same key are DELETEs and INSERTs, too.
+ * Visit the changes of an UPDATE, except rows that are unchanged. If the table has no key, the old
+ * row of a change is not known. A row whose key was changed is a DELETE and an INSERT. Rows that
+ * cannot be paired because several have the same key are DELETEs and INSERTs, too.
  */
 void visit_updates(const WatchedColumns &columns, RowReader *old_rows, RowReader *new_rows,
 				   const ChangeVisitor &visit);

@@ -54,8 +54,9 @@ enqueue_rows(Firing *firing, ChangeOp op, RowReader *rows)
 }
 
 /*
- * Enqueue the keys of all rows, old and new. Rows at the same place of both tables that are the same are
- * left out: whether they are versions of one row does not matter, since nothing has changed then.
+ * Enqueue the keys of all rows, old and new. Rows at the same place of both tables that are the
+ * same are left out: whether they are versions of one row does not matter, since nothing has
+ * changed then.
  */
 static void
 enqueue_keys(Firing *firing, RowReader *old_rows, RowReader *new_rows)

@@ -11,9 +11,9 @@ class JobSink
 {
 public:
 	/*
-	 * Find and lock the queues, in the order of their ids, after a check of the rights of the current role. A
-	 * coalescing watch first locks the segments for reading, in their order, as an enqueue with a unique
-	 * key does. Raises 42704, 42501.
+	 * Find the queues, lock them in the order of their ids, and check the rights of the current
+	 * role. A coalescing watch first locks the segments for reading, in their order, as an enqueue
+	 * with a unique key does. Raises 42704, 42501.
 	 */
 	explicit JobSink(const Watch &watch);
 
@@ -23,16 +23,19 @@ public:
 	/* Return the memory for payloads. It is reset when a batch is enqueued. */
 	MemoryContext scratch() const { return scratch_; }
 
-	/* Enqueue a job with this payload, in the memory scratch(). The enqueue may be delayed until finish(). */
+	/*
+	 * Enqueue a job with this payload, in the memory scratch(). The enqueue may be delayed until
+	 * finish().
+	 */
 	void put(Jsonb *payload);
 
 	/*
-	 * Enqueue a job with this payload and unique key, unless a job with the key waits. Never waits for another
-	 * transaction (enqueue/coalesce.h). The caller passes each key once.
+	 * Enqueue a job with this payload and unique key, unless a job with the key waits. Never waits
+	 * for another transaction (enqueue/coalesce.h). The caller passes each key once.
 	 */
 	void put_coalesced(Jsonb *payload, text *key);
 
-	/* Enqueue the rest. Raises PQ002. */
+	/* Enqueue the jobs that are left. Raises PQ002. */
 	void finish();
 
 private:
@@ -42,7 +45,9 @@ private:
 	void flush_plain(const Target &queue);
 	void flush_coalesced(const Target &queue);
 
-	/* A batch is enqueued when its payloads have that many bytes, or when it has kInsertBatch jobs. */
+	/*
+	 * A batch is enqueued when its payloads have that many bytes, or when it has kInsertBatch jobs.
+	 */
 	static constexpr Size kBatchBytes = 1024 * 1024;
 
 	const Watch &watch_;

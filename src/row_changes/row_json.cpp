@@ -86,14 +86,17 @@ put_pair(JsonbPair *pairs, int *n, const JsonbValue &key, const JsonbValue &valu
 
 static JsonbValue tree_of(JsonbContainer *container);
 
-/* Return the value with its nested values, where an iterator has returned them in binary form. */
+/* Return the value; if an iterator has returned it in binary form, as a tree. */
 static JsonbValue
 unpacked(const JsonbValue &value)
 {
 	return value.type == jbvBinary ? tree_of(value.val.binary.data) : value;
 }
 
-/* Return the tree of a document, as the server expects it when the document becomes a part of another. */
+/*
+ * Return the tree of a document, as the server expects it when the document becomes a part of
+ * another.
+ */
 static JsonbValue
 tree_of(JsonbContainer *container)
 {

@@ -1,7 +1,7 @@
 /*
- * Rows as JSON. Values look the same whatever the settings of the session are (set_output_settings()).
- * Values are converted with the rights of the owner of the table (pg/scope.h), because the conversion may
- * call a cast that a user has made.
+ * Rows as JSON. Values look the same whatever the settings of the session are
+ * (set_output_settings()). Values are converted with the rights of the owner of the table
+ * (pg/scope.h), because the conversion may call a cast that a user has made.
  */
 #pragma once
 
@@ -16,7 +16,10 @@ enum class ChangeOp : uint8
 	kDelete,
 };
 
-/* Set the settings on which the text of values depends. The caller's nest level of settings undoes that. */
+/*
+ * Set the settings on which the text of values depends. The caller's nest level of settings undoes
+ * that.
+ */
 void set_output_settings();
 
 /* Converts the rows of one statement. All memory is of the context that is current in the call. */

@@ -21,9 +21,9 @@ has_same_target(Oid relation, const WatchTrigger &like)
 }
 
 /*
- * Return the table that the jobs name: of the relation and the partitioned tables above it, the highest
- * that is watched for the same target. So a job has the same name and key whether a statement has
- * named the partition or the partitioned table.
+ * Return the table that the jobs name: of the relation and the partitioned tables above it, the
+ * highest that is watched for the same target. So a job has the same name and key whether a
+ * statement has named the partition or the partitioned table.
  */
 static Oid
 named_table(const WatchTrigger &trigger)
@@ -135,8 +135,8 @@ require_transition_tables(Relation rel, const Trigger &trigger)
 }
 
 /*
- * Read the watch into memory that lives as long as the session. If an invalidation arrives during the
- * reading, the next call reads the watch again.
+ * Read the watch into memory that lives as long as the session. If an invalidation arrives during
+ * the reading, the next call reads the watch again.
  */
 static void
 remember_watch(KnownWatch *known, const WatchTrigger &trigger)
@@ -174,8 +174,8 @@ remove_forgotten()
 }
 
 /*
- * Copy the watch: code of the owner of the table that runs while the watch is used may change the table,
- * and the remembered watch is then read again.
+ * Copy the watch: code of the owner of the table that runs while the watch is used may change the
+ * table, and the remembered watch is then read again.
  */
 static Watch
 copy_of_watch(const Watch &watch)

@@ -106,8 +106,8 @@ arguments_of_watch(const WatchTarget &target, const WatchedNames &names)
 }
 
 /*
- * Return how the argument would be called in the trigger's place, to look the columns up before the trigger
- * exists.
+ * Raise an error unless the columns exist. They are looked up as for a trigger with these
+ * arguments, which does not exist yet.
  */
 static void
 check_columns(Oid relation, const WatchedNames &names)
@@ -154,7 +154,10 @@ is_up_to_date(const WatchTrigger &trigger, List *arguments)
 	return trigger.enabled && !trigger.has_condition;
 }
 
-/* Return a name that no trigger of the relation has: pgq_watch_TARGET_EVENT, cut, and with a number if needed. */
+/*
+ * Return a name that no trigger of the relation has: pgq_watch_TARGET_EVENT, cut, and with a number
+ * if needed.
+ */
 static char *
 free_trigger_name(Oid relation, const WatchTarget &target, int16 event)
 {
@@ -178,7 +181,10 @@ transition_table(const char *name, bool is_new)
 	return reinterpret_cast<Node *>(table);
 }
 
-/* Create or replace the trigger. The server checks the caller's rights on the relation and the function. */
+/*
+ * Create or replace the trigger. The server checks the caller's rights on the relation and the
+ * function.
+ */
 static void
 make_trigger(Oid relation, char *name, int16 event, List *arguments)
 {
@@ -221,9 +227,9 @@ watch_relation(Oid relation, const WatchTarget &target, List *arguments)
 /* ---- the functions ---- */
 
 /*
- * Lock the table and its partitions, in the order in which the server locks them. Check the right of the caller
- * before the locks, and again with them. Let all sessions read the watches of these relations again: those of a
- * partition depend on the triggers of the table.
+ * Lock the table and its partitions, in the order in which the server locks them. Check the right
+ * of the caller before the locks, and again with them. Let all sessions read the watches of these
+ * relations again: those of a partition depend on the triggers of the table.
  */
 static List *
 lock_watched(Oid table, LOCKMODE mode, void (*check)(Oid relation))

@@ -14,8 +14,8 @@ struct WatchedNames
 };
 
 /*
- * Watch the table and its partitions. Changes the watch if the table is watched for this target. Raises 42501,
- * 42703, 42704, 42809, 22023.
+ * Watch the table and its partitions. Changes the watch if the table is watched for this target.
+ * Raises 42501, 42703, 42704, 42809, 22023.
  */
 void watch_table(Oid table, WatchTarget target, const WatchedNames &names);
 

@@ -44,7 +44,10 @@ compare_triggers(const WatchTrigger &a, const WatchTrigger &b)
 
 /* ---- problems ---- */
 
-/* Return the first partition of the watched table without a trigger for the target; InvalidOid: none. */
+/*
+ * Return the first partition of the watched table without a trigger for the target; InvalidOid:
+ * none.
+ */
 static Oid
 unwatched_partition(const WatchTrigger &like, const WatchTrigger *all, int n)
 {

@@ -9,7 +9,7 @@ namespace pgq {
 struct ListedWatch
 {
 	Oid relation;
-	Oid part_of; /* the table that jobs name, if it is another */
+	Oid part_of; /* the table that jobs name, if that is not `relation` */
 	const char *target;
 	List *columns; /* names; NIL: all columns, or none for a coalescing watch */
 	List *key;	   /* names; NIL: there is no key */

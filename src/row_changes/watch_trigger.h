@@ -1,4 +1,7 @@
-/* The triggers of watches: rows of pg_trigger whose function is pgq_ext.row_changed(). Their names prove nothing. */
+/*
+ * The triggers of watches: rows of pg_trigger whose function is pgq_ext.row_changed(). Their names
+ * prove nothing.
+ */
 #pragma once
 
 #include "pg/pg.h"
@@ -48,13 +51,18 @@ WatchTrigger watch_trigger_of(Relation rel, const Trigger &trigger);
 /* Return the triggers of watches in the catalog: those of a relation, or with InvalidOid all. */
 WatchTrigger *read_watch_triggers(Oid relation, int *n);
 
-/* Return the event for which the trigger is: TRIGGER_TYPE_INSERT, UPDATE or DELETE; 0: it has another shape. */
+/*
+ * Return the event of the trigger: TRIGGER_TYPE_INSERT, UPDATE or DELETE; 0: it has another form.
+ */
 int16 event_of(const WatchTrigger &trigger);
 
 /* Return the fault of a trigger that pgq_watch_table has not made. */
 WatchFault fault_of_form(const WatchTrigger &trigger);
 
-/* Return the names in a list, an argument of a trigger. *bad: set to whether it is none. */
+/*
+ * Return the names in an argument of a trigger. *bad: set to whether the argument is not a list of
+ * names.
+ */
 List *names_of_argument(const char *argument, bool *bad);
 
 /* Return the name with its schema, quoted as in SQL. */

@@ -137,7 +137,10 @@ mark_columns(const ColumnList &list, const WatchTrigger &trigger, int argument,
 
 /* ---- keys ---- */
 
-/* Return whether the index makes the marked columns unique: all its columns are marked and NOT NULL. */
+/*
+ * Return whether the index makes the marked columns unique: all its columns are marked and NOT
+ * NULL.
+ */
 static bool
 makes_unique(const FormData_pg_index *index, const ColumnList &list)
 {
@@ -163,13 +166,18 @@ note_index(HeapTuple tuple, KeyFacts *facts)
 	if (index->indisprimary)
 		for (int i = 0; i < index->indnkeyatts; i++)
 			facts->primary = bms_add_member(facts->primary, index->indkey.values[i]);
-	/* The number of a column is 0 for an expression. An index with a condition is not of all rows. */
+	/*
+	 * The number of a column is 0 for an expression. An index with a condition is not of all rows.
+	 */
 	if (facts->of != nullptr && index->indimmediate && makes_unique(index, *facts->of) &&
 		heap_attisnull(tuple, Anum_pg_index_indpred, nullptr))
 		facts->is_unique = true;
 }
 
-/* Read the indexes of the relation. marked: the columns for which to look for a unique index; NULL: none. */
+/*
+ * Read the indexes of the relation. marked: the columns for which to look for a unique index; NULL:
+ * none.
+ */
 static KeyFacts
 read_indexes(Oid relation, const ColumnList *marked)
 {

@@ -1,7 +1,8 @@
 /*
  * The columns of a watch: those of its key, and those in new and old.
  *
- * Look-ups read system caches and need no lock of the relation. So the view pgq_ext.watch never waits.
+ * Look-ups read system caches and need no lock of the relation. So the view pgq_ext.watch never
+ * waits.
  */
 #pragma once
 
@@ -43,14 +44,17 @@ struct WatchedColumns
 	bool coalescing;  /* the jobs have neither new nor old */
 	bool has_key;
 	bool primary_key; /* the key is the primary key; there is none if has_key is false */
-	bool
-		key_is_unique; /* no two rows of the table have the same key, not even during a statement */
+	/* no two rows of the table have the same key, not even during a statement */
+	bool key_is_unique;
 	/* in the order of the keys of a jsonb object */
 	WatchedColumn *list;
 	int n;
 };
 
-/* Look the columns up, in the current memory context. Returns the first fault; then *columns is incomplete. */
+/*
+ * Look the columns up, in the current memory context. Returns the first fault; then *columns is
+ * incomplete.
+ */
 WatchFault read_watched_columns(const WatchTrigger &trigger, WatchedColumns *columns);
 
 } // namespace pgq

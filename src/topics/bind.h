@@ -20,8 +20,8 @@ BindOptions bind_options(const Jsonb *options);
 std::string_view checked_pattern(const text *text);
 
 /*
- * Bind the queue to the pattern, or change the options of the binding. The queue is locked until the
- * transaction ends. Raises 42704, 42501, and 22023 for a bad pattern.
+ * Bind the queue to the pattern, or change the options of the binding. The queue is locked until
+ * the transaction ends. Raises 42704, 42501, and 22023 for a bad pattern.
  */
 void bind_queue(const text *pattern, const char *queue, const BindOptions &options);
 

@@ -95,8 +95,8 @@ enter_queues(Publishing *publishing, QueueRef *refs)
 }
 
 /*
- * Publish a job that has neither a unique key nor parents. The rows of many queues are written together,
- * which costs less than one row after the other.
+ * Publish a job that has neither a unique key nor parents. The rows of many queues are written
+ * together, which costs less than one row after the other.
  */
 static void
 publish_together(Publishing *publishing)

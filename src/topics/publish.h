@@ -1,6 +1,6 @@
 /*
- * Publishing: one job in each queue of a topic. A job is left out of a full queue if all bindings by which
- * it comes there say so (when_full 'skip').
+ * Publishing: one job in each queue of a topic. A full queue is left out if all of its bindings
+ * that match the topic say so (when_full 'skip').
  */
 #pragma once
 
@@ -25,18 +25,19 @@ std::string_view checked_topic(const text *topic);
 std::string_view checked_topic(std::string_view topic);
 
 /*
- * Enqueue a job into each queue whose bindings match the topic, in the order of the ids of the queues.
- * Each job gets the header `topic`. Returns the *n jobs. Raises PQ003 if there are none and must_route
- * is true, PQ002 if a queue is full that may not be skipped, 42501 if the current role may not publish to
- * the topic, and the errors of enqueue_job().
+ * Enqueue a job into each queue whose bindings match the topic, in the order of the ids of the
+ * queues. Each job gets the header `topic`. Returns the *n jobs. Raises PQ003 if there are none and
+ * must_route is true, PQ002 if a queue is full that may not be skipped, 42501 if the current role
+ * may not publish to the topic, and the errors of enqueue_job().
  */
 PublishedJob *publish(const text *topic, const JobSpec &spec, bool must_route, int *n);
 
 /*
- * Publish the jobs of pgq_publish_many: elements as of pgq_enqueue_many, each with a topic. In the order
- * of the ids of the queues, enqueue all jobs of a queue together, and call put() for each job that
- * the queue has got, in the order of the elements. Raises the errors of publish() and pgq_enqueue_many.
- * Errors name the element, except for PQ002, which names the queue and the pattern.
+ * Publish the jobs of pgq_publish_many: elements as of pgq_enqueue_many, each with a topic. In the
+ * order of the ids of the queues, enqueue all jobs of a queue together, and call put() for each job
+ * that the queue has got, in the order of the elements. Raises the errors of publish() and
+ * pgq_enqueue_many. Errors name the element, except for PQ002, which names the queue and the
+ * pattern.
  */
 using PutPublished = void (*)(void *rows, const PublishedJob &job);
 void publish_many(Jsonb *jobs, PutPublished put, void *rows);
@@ -50,17 +51,17 @@ void publish_many(Jsonb *jobs, PutPublished put, void *rows);
  *             publish.put(payload);
  *     publish.finish();
  *
- * The payloads are copied, and enqueued in parts into all queues of the topic. So the memory does not grow
- * with the number of jobs. After an error there is nothing to clean up: the memory belongs to the context
- * that is current when the object is made.
+ * The payloads are copied, and enqueued in parts into all queues of the topic. So the memory does
+ * not grow with the number of jobs. After an error there is nothing to clean up: the memory belongs
+ * to the context that is current when the object is constructed.
  */
 class BulkPublish
 {
 public:
 	/*
-	 * Check the right of the current role, find the queues, and lock them in the order of their ids.
-	 * options: the other attributes of all jobs; there must be no unique key and no parents. The options
-	 * must stay in memory as long as the object. Raises 42501, 22023.
+	 * Check the right of the current role, find the queues, and lock them in the order of their
+	 * ids. options: the other attributes of all jobs; there must be no unique key and no parents.
+	 * The options must stay in memory as long as the object. Raises 42501, 22023.
 	 */
 	BulkPublish(const text *topic, const JobSpec &options);
 

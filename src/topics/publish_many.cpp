@@ -18,7 +18,7 @@ namespace pgq {
 
 namespace {
 
-/* A topic whose jobs go to a queue, and the binding by which they do. */
+/* A topic whose jobs a queue gets, and the binding of this queue. */
 struct TopicOfQueue
 {
 	const Binding *binding;
@@ -29,12 +29,14 @@ struct TopicOfQueue
 struct QueueOfCall
 {
 	QueueRef ref;
-	/* its topics are topics[begin] up to topics[end - 1] of the call, in the order of their numbers */
+	/*
+	 * its topics are topics[begin] up to topics[end - 1] of the call, in the order of their numbers
+	 */
 	uint32 begin;
 	uint32 end;
 	/*
-	 * the first element for which a full queue has no room; UINT32_MAX: there is room. This and later
-	 * elements are skipped if their jobs need room in any case, and their bindings say so.
+	 * the first element for which a full queue has no room; UINT32_MAX: there is room. This and
+	 * later elements are skipped if their jobs need room in any case, and their bindings say so.
 	 */
 	uint32 first_skipped;
 	/* The elements, ascending, and the ids of their jobs; NULL until they are needed. */
@@ -144,8 +146,8 @@ for_topics_of(const PublishCall &call, const QueueOfCall &queue, Visit visit)
 /* ---- room ---- */
 
 /*
- * Return the element number `fit` (from 0) of those that may be skipped, and whose jobs need room in any
- * case. n: their number.
+ * Return the element number `fit` (from 0) of those that may be skipped, and whose jobs need room
+ * in any case. n: their number.
  */
 static uint32
 find_first_skipped(const PublishCall &call, const QueueOfCall &queue, int64 n, int64 fit)
@@ -164,8 +166,8 @@ find_first_skipped(const PublishCall &call, const QueueOfCall &queue, int64 n, i
 }
 
 /*
- * Take room for the jobs that need room in any case: first for those that must not be skipped, then for as
- * many of the others as there is room for, in the order of the elements. Raises PQ002.
+ * Take room for the jobs that need room in any case: first for those that must not be skipped, then
+ * for as many of the others as there is room for, in the order of the elements. Raises PQ002.
  */
 static void
 take_room_in(const PublishCall &call, QueueOfCall *queue)
@@ -268,8 +270,8 @@ list_dependencies(const PublishCall &call, QueueOfCall *queue, DependencyList *l
 }
 
 /*
- * Insert the dependencies of all jobs, and look at the parents, each once. So this transaction waits for
- * parents before it has inserted any job.
+ * Insert the dependencies of all jobs, and look at the parents, each once. So this transaction
+ * waits for parents before it has inserted any job.
  */
 static void
 depend_on_all_parents(const PublishCall &call, SegmentSet &segments)
@@ -366,8 +368,8 @@ check_rest(const PublishCall &call)
 }
 
 /*
- * If jobs have parents, lock all segments in their order before the queues, as the search for a unique key
- * does.
+ * If jobs have parents, lock all segments in their order before the queues, as the search for a
+ * unique key does.
  */
 void
 publish_many(Jsonb *jobs, PutPublished put, void *rows)

@@ -14,12 +14,13 @@ struct PublishedTopic
 	uint32 begin;
 	uint32 end;
 	/*
-	 * number of elements whose job needs room in each queue. The other elements have a unique key, so
-	 * they need room only if no job has the key.
+	 * number of elements whose job needs room in each queue. The other elements have a unique key,
+	 * so they need room only if no job has the key.
 	 */
 	uint32 n_certain;
 	Targets targets;
-	Datum header;	/* topic_object(); 0: made when needed, since the topic has one element only */
+	/* topic_object(); 0: the topic has one element only, and job() makes the object */
+	Datum header;
 	bool has_queue; /* a queue of the targets exists; set by publish_many() */
 
 	[[nodiscard]] uint32 n() const { return end - begin; }
@@ -46,7 +47,9 @@ struct PublishedArray
 	PublishedTopic *topics;
 	uint32 n_topics;
 
-	/* Return whether the job of the element needs room in any case: with parents, or without a key. */
+	/*
+	 * Return whether the job of the element needs room in any case: with parents, or without a key.
+	 */
 	[[nodiscard]] bool is_certain(uint32 element) const
 	{
 		return (flags[element] & (kHasKey | kHasParents)) != kHasKey;
@@ -56,8 +59,8 @@ struct PublishedArray
 };
 
 /*
- * Read the topics of the array, and find their queues. Raises 22023, 22004, 0A000, and 42501 for a topic
- * to which the current role may not publish. Errors name the element.
+ * Read the topics of the array, and find their queues. Raises 22023, 22004, 0A000, and 42501 for a
+ * topic to which the current role may not publish. Errors name the element.
  */
 PublishedArray read_published_array(Jsonb *jobs);
 

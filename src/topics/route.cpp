@@ -20,7 +20,9 @@ struct KnownTopic
 	uint64 right_changes;
 };
 
-/* A list of nodes for match_topic(), which grows. A match of very many patterns can be cancelled. */
+/*
+ * A list of nodes for match_topic(), which grows. A match of very many patterns can be cancelled.
+ */
 class Nodes
 {
 public:
@@ -68,8 +70,8 @@ static constinit HTAB *topics = nullptr; /* NULL: no topic is known */
 static constinit int n_kept = 0;		 /* number of bindings in the routes of `topics` */
 
 /*
- * The number of invalidations of the bindings so far, and the number before `bindings` were read. The
- * bindings are valid if the numbers are equal.
+ * The number of invalidations of the bindings so far, and the number before `bindings` were read.
+ * The bindings are valid if the numbers are equal.
  */
 static constinit uint64 binding_changes = 1;
 static constinit uint64 binding_changes_read = 0;
@@ -106,8 +108,8 @@ patterns_of(const Binding *read, int n)
 }
 
 /*
- * Read all bindings into new memory, and forget the old ones when that has succeeded. An error leaves what
- * was remembered before, which is still invalid.
+ * Read all bindings into new memory, and forget the old ones when that has succeeded. An error
+ * leaves what was remembered before, which is still invalid.
  */
 static void
 read_all_bindings()
@@ -137,8 +139,9 @@ read_all_bindings()
 }
 
 /*
- * Read the bindings again if they may have changed, or if changes send no invalidation. If an invalidation
- * arrives during the reading, read them once more; after ten readings the newest is used once.
+ * Read the bindings again if they may have changed, or if changes send no invalidation. If an
+ * invalidation arrives during the reading, read them once more; after ten readings the newest is
+ * used once.
  */
 static void
 refresh_bindings()

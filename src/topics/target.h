@@ -1,4 +1,4 @@
-/* The queues to which a publish leads. */
+/* The queues that get the jobs of a publish. */
 #pragma once
 
 #include "steps/depth.h"
@@ -14,8 +14,8 @@ struct Targets
 };
 
 /*
- * Copy the bindings of a route of route_to_publish(), with their patterns. like: targets whose copies of
- * patterns can be used again, in the same memory.
+ * Copy the bindings of a route of route_to_publish(), with their patterns. like: earlier targets in
+ * the same memory, whose copies of the same patterns are used again.
  */
 Targets copy_targets(const Route &route, const Targets &like = {});
 
@@ -35,7 +35,10 @@ room_by(const Binding &binding)
 /* Return the name of the queue. */
 text *name_of_target(const QueueRef &ref);
 
-/* Error context callback: name the pattern that leads to the queue. binding: a pointer to the Binding. */
+/*
+ * Error context callback: name the pattern by which the queue is bound. binding: a pointer to the
+ * Binding.
+ */
 void say_pattern(void *binding);
 
 /* Call body() with an error context that names the pattern. */
@@ -51,7 +54,8 @@ for_binding(const Binding &binding, Body body)
 }
 
 /*
- * Raise PQ003: no queue has got a job of the topic. skipped: there are queues, but all were skipped.
+ * Raise PQ003: no queue has got a job of the topic. skipped: there are queues, but all were
+ * skipped.
  */
 [[noreturn]] void complain_unroutable(std::string_view topic, bool skipped);
 
