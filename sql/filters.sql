@@ -164,6 +164,10 @@ SELECT pgq_run_again(:job) > :child AS member, pgq_run_again(:child) > :child AS
 SELECT payload, batch_id, parents, blocked FROM jobs ORDER BY 1;
 SELECT total, acked FROM pgq_ext.batch WHERE batch = :batch;
 SELECT pgq_purge_queue('f');
+-- Deleted when the scheduler has seen the end of the batch.
+DO $$ BEGIN WHILE EXISTS (SELECT FROM pgq_ext.batch WHERE state <> 'finished') LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;
+DELETE FROM pgq_ext.job_batch WHERE batch_id = :batch;
+DELETE FROM pgq_ext.batch_note WHERE batch_id = :batch;
 -- The queue is full, renamed, gone.
 SELECT pgq_alter_queue('f', max_depth => 1);
 SELECT pgq_run_again(:job) > 0 AS again;
@@ -176,9 +180,49 @@ SELECT pgq_run_again(4503599627370495);
 DELETE FROM pgq_ext.finished_job WHERE queue_id = 987654;
 SELECT pgq_drop_queue('g', force => true);
 SELECT pgq_run_again(:job);
+
+-- ---- rights ----
+-- No right: as an unknown id. Inspect shows the record, enqueue allows the new job; pgq_retry and pgq_redrive need admin.
+CREATE ROLE regress_pgq_nobody;
+CREATE ROLE regress_pgq_looker;
+CREATE ROLE regress_pgq_sender;
+CREATE ROLE regress_pgq_both;
+CREATE ROLE regress_pgq_head;
+GRANT EXECUTE ON FUNCTION pgq_run_again, pgq_retry, pgq_redrive TO regress_pgq_nobody, regress_pgq_looker, regress_pgq_sender, regress_pgq_both, regress_pgq_head;
+SELECT pgq_create_queue('closed', keep_finished => '1 day');
+SELECT pgq_grant('closed', 'regress_pgq_looker', '{inspect}'), pgq_grant('closed', 'regress_pgq_sender', '{enqueue}'), pgq_grant('closed', 'regress_pgq_both', '{inspect,enqueue}'), pgq_grant('closed', 'regress_pgq_head', '{admin}');
+SELECT pgq_enqueue('closed', '"finished"') AS finished \gset
+SELECT pgq_ack(job_id, lease) FROM pgq_claim('closed');
+SELECT pgq_enqueue('closed', '"dead"') AS dead \gset
+SELECT pgq_fail(job_id, lease, 'broken', retry => false) FROM pgq_claim('closed');
+CREATE FUNCTION tried_as(role text, command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE answer text;
+BEGIN
+	PERFORM set_config('role', role, true);
+	EXECUTE command INTO answer;
+	PERFORM set_config('role', 'none', true);
+	RETURN coalesce(answer, 'NULL');
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+SELECT role, tried_as('regress_pgq_' || role, format('SELECT pgq_run_again(%s) > 0', :finished)) AS run_again, tried_as('regress_pgq_' || role, format('SELECT pgq_run_again(%s)', :dead)) AS dead,
+	tried_as('regress_pgq_' || role, format('SELECT pgq_retry(%s, error_like => %L)', :dead, 'other')) AS retry, tried_as('regress_pgq_' || role, $$SELECT pgq_redrive('closed', error_like => 'other')$$) AS redrive
+FROM unnest('{nobody,looker,sender,both,head}'::text[]) role;
+SELECT pgq_drop_queue('closed', force => true);
+DROP FUNCTION tried_as;
+DROP OWNED BY regress_pgq_nobody, regress_pgq_looker, regress_pgq_sender, regress_pgq_both, regress_pgq_head;
+DROP ROLE regress_pgq_nobody, regress_pgq_looker, regress_pgq_sender, regress_pgq_both, regress_pgq_head;
+
+-- ---- what a filter of pgq_retry refuses ----
+SELECT pgq_retry(1, error_like => '');
+SELECT pgq_retry(1, error_like => '\');
+SELECT pgq_retry(1, error_like => repeat('%', 1001));
+SELECT pgq_retry(1, died_since => '2030-01-01 00:00:01+00', died_before => '2030-01-01 00:00+00');
+SELECT pgq_retry(1, group_key => '');
+SELECT pgq_retry(NULL, error_like => '%');
+SELECT pgq_redrive('othr', error_like => '%');
+
 SELECT * FROM pgq_check();
 SELECT pgq_drop_queue('other', force => true);
 DROP VIEW jobs;
 DROP FUNCTION kill_seven, back;
-DELETE FROM pgq_ext.job_batch WHERE batch_id = :batch;
-DELETE FROM pgq_ext.batch_note WHERE batch_id = :batch;

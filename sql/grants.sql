@@ -72,7 +72,6 @@ INSERT INTO verb (command) VALUES
     ('SELECT count(*) FROM pgq_claim_any(''{open,pay}'')'),
     ('SELECT count(*) FROM pgq_ack_claim(NULL, NULL, ''pay'')'),
     ('SELECT pgq_redrive(''pay'')'),
-    ('SELECT pgq_redrive(''pay'', error_like => ''%'')'),
     ('SELECT pgq_pause_queue(''pay'')'),
     ('SELECT pgq_resume_queue(''pay'')'),
     ('SELECT pgq_alter_queue(''pay'', max_attempts => 20)'),
@@ -131,8 +130,7 @@ SELECT array_agg(a.name || ' ' || tried(format(a.command, j.job_id, j.lease)) OR
     ('fail', 'SELECT pgq_fail(%s, %s)'), ('release', 'SELECT pgq_release(%s, %s)'), ('extend', 'SELECT pgq_extend(%s, %s)'),
     ('assert', 'SELECT pgq_assert_lease(%s, %s)'), ('progress', 'SELECT pgq_progress(%s, %s, ''1'')'),
     ('cancel', 'SELECT pgq_cancel(%s)'), ('retry', 'SELECT pgq_retry(%s)'), ('update', 'SELECT pgq_update(%s, priority => 3)'),
-    ('move', 'SELECT pgq_update(%s, queue => ''open'')'), ('run_again', 'SELECT pgq_run_again(%s) > 0'),
-    ('retry_like', 'SELECT pgq_retry(%s, error_like => ''%%'')'),
+    ('move', 'SELECT pgq_update(%s, queue => ''open'')'),
     ('result', 'SELECT r::text FROM pgq_result(%s) AS r'), ('wait', 'SELECT r::text FROM pgq_result(%s, ''60 s'') AS r')) AS a(name, command)
 GROUP BY j.kind;
 GRANT SELECT ON answers TO PUBLIC;
@@ -167,19 +165,6 @@ SELECT tried(format('SELECT pgq_extend(%s, %s) IS NOT NULL', job_id, lease)) AS 
 SET ROLE regress_pgq_chief;
 SELECT kind, tried(format('SELECT pgq_ack(%s, %s)', job_id, lease)) AS ack, tried(format('SELECT state FROM pgq_result(%s) AS r', job_id)) AS result FROM job ORDER BY kind;
 SELECT kind, tried(format('SELECT pgq_update(%s, priority => 5)', job_id)) AS update, tried(format('SELECT pgq_retry(%s, ''1 day'')', job_id)) AS retry FROM job ORDER BY kind;
--- nor run again what he may see, until he may enqueue; nor is he who may enqueue told of what he may not see
-SELECT kind, tried(format('SELECT pgq_run_again(%s) > 0', job_id)) AS run_again FROM job ORDER BY kind;
-RESET ROLE;
-SELECT pgq_grant('pay', 'regress_pgq_watcher', '{inspect}'), pgq_grant('pay', 'regress_pgq_chief', '{enqueue}');
-SET ROLE regress_pgq_watcher;
-SELECT kind, tried(format('SELECT pgq_run_again(%s) > 0', job_id)) AS run_again FROM job ORDER BY kind;
-SET ROLE regress_pgq_chief;
-BEGIN;
-SELECT kind, tried(format('SELECT pgq_run_again(%s) > 0', job_id)) AS run_again FROM job ORDER BY kind;
-ROLLBACK;
-RESET ROLE;
-SELECT pgq_revoke('pay', 'regress_pgq_watcher', '{inspect}'), pgq_revoke('pay', 'regress_pgq_chief', '{enqueue}');
-SET ROLE regress_pgq_chief;
 -- from here to there: admin here, enqueue there
 SELECT tried(format('SELECT pgq_update(%s, queue => ''pay'')', job_id)) AS to_pay, tried(format('SELECT pgq_update(%s, queue => ''open'')', job_id)) AS to_open FROM job WHERE kind = 'waiting';
 SELECT kind, tried(format('SELECT pgq_cancel(%s)', job_id)) AS cancel FROM job WHERE kind <> 'waiting' ORDER BY kind;
