@@ -10,6 +10,7 @@
 #include "admin/privileges.h"
 #include "admin/queue_admin.h"
 #include "api/trigger_data.h"
+#include "catalog/binding_row.h"
 #include "catalog/handler_row.h"
 #include "catalog/option_value.h"
 #include "catalog/owner_sql.h"
@@ -176,6 +177,7 @@ drop_by_hand(const TriggerData *data)
 		close_empty_queue(ref, queue, kHint);
 		as_owner([&] { end_all_rows(queue_id); });
 		(void) delete_handler(queue_id);
+		delete_bindings_of(queue_id);
 		drop_rights(queue_id);
 	}
 	else

@@ -76,7 +76,8 @@ JobSink::put_coalesced(Jsonb *payload, text *key)
 {
 	keys_[n_] = key;
 	payloads_[n_++] = payload;
-	if (n_ == kKeysAtOnce)
+	bytes_ += VARSIZE(payload);
+	if (n_ == kKeysAtOnce || bytes_ >= kBatchBytes)
 		flush();
 }
 

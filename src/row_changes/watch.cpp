@@ -13,9 +13,7 @@ has_same_target(Oid relation, const WatchTrigger &like)
 	int n;
 	WatchTrigger *triggers = read_watch_triggers(relation, &n);
 	for (int i = 0; i < n; i++)
-		if (triggers[i].n_arguments == kWatchArguments &&
-			strcmp(triggers[i].arguments[kTargetName], like.arguments[kTargetName]) == 0 &&
-			strcmp(triggers[i].arguments[kTargetIdentity], like.arguments[kTargetIdentity]) == 0)
+		if (triggers[i].n_arguments == kWatchArguments && compare_targets(triggers[i], like) == 0)
 			return true;
 	return false;
 }

@@ -37,9 +37,7 @@ compare_triggers(const WatchTrigger &a, const WatchTrigger &b)
 {
 	if (a.relation != b.relation)
 		return a.relation < b.relation ? -1 : 1;
-	int order = strcmp(argument_of(a, kTargetName), argument_of(b, kTargetName));
-	return order != 0 ? order
-					  : strcmp(argument_of(a, kTargetIdentity), argument_of(b, kTargetIdentity));
+	return compare_targets(a, b);
 }
 
 /* ---- problems ---- */

@@ -111,6 +111,22 @@ read_watch_triggers(Oid relation, int *n)
 	return found;
 }
 
+static const char *
+target_argument(const WatchTrigger &trigger, WatchArgument argument)
+{
+	return trigger.n_arguments > argument ? trigger.arguments[argument] : "";
+}
+
+int
+compare_targets(const WatchTrigger &a, const WatchTrigger &b)
+{
+	const char *identity = target_argument(a, kTargetIdentity);
+	int order = strcmp(identity, target_argument(b, kTargetIdentity));
+	if (order != 0 || *identity != '\0')
+		return order;
+	return strcmp(target_argument(a, kTargetName), target_argument(b, kTargetName));
+}
+
 int16
 event_of(const WatchTrigger &trigger)
 {

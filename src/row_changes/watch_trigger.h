@@ -60,6 +60,12 @@ int16 event_of(const WatchTrigger &trigger);
 WatchFault fault_of_form(const WatchTrigger &trigger);
 
 /*
+ * Compare the targets of two triggers, as strcmp() does. A queue is compared by its identity: its name
+ * in the arguments is that of the moment when the trigger was made.
+ */
+int compare_targets(const WatchTrigger &a, const WatchTrigger &b);
+
+/*
  * Return the names in an argument of a trigger. *bad: set to whether the argument is not a list of
  * names.
  */

@@ -11,8 +11,6 @@
 
 namespace pgq {
 
-struct Target;
-
 /* A job that was published. */
 struct PublishedJob
 {
@@ -41,50 +39,5 @@ PublishedJob *publish(const text *topic, const JobSpec &spec, bool must_route, i
  */
 using PutPublished = void (*)(void *rows, const PublishedJob &job);
 void publish_many(Jsonb *jobs, PutPublished put, void *rows);
-
-/*
- * Publishing many jobs to one topic, for code that has the payloads one after the other:
- *
- *     BulkPublish publish(topic, options);
- *     if (publish.has_queues())
- *         for each payload:
- *             publish.put(payload);
- *     publish.finish();
- *
- * The payloads are copied, and enqueued in parts into all queues of the topic. So the memory does
- * not grow with the number of jobs. After an error there is nothing to clean up: the memory belongs
- * to the context that is current when the object is constructed.
- */
-class BulkPublish
-{
-public:
-	/*
-	 * Check the right of the current role, find the queues, and lock them in the order of their
-	 * ids. options: the other attributes of all jobs; there must be no unique key and no parents.
-	 * The options must stay in memory as long as the object. Raises 42501, 22023.
-	 */
-	BulkPublish(const text *topic, const JobSpec &options);
-
-	/* Return whether a job would go to any queue. */
-	[[nodiscard]] bool has_queues() const { return n_queues_ > 0; }
-
-	/* Publish a job with this payload, a jsonb. Raises PQ002, and the errors of enqueue_jobs(). */
-	void put(Datum payload);
-
-	/* Enqueue the last jobs. */
-	void finish();
-
-private:
-	void flush();
-	void flush_to(const Target &target);
-
-	MemoryContext memory_; /* of the payloads; emptied by flush() */
-	JobSpec options_;
-	Target *queues_;
-	int n_queues_;
-	Datum *payloads_;
-	int n_payloads_;
-	Size bytes_; /* of the payloads */
-};
 
 } // namespace pgq

@@ -48,9 +48,15 @@ own_result_of(int64 job_id)
 void
 undo_own_results(SubTransactionId mine)
 {
-	List<OwnResult> &list = pending.effects.results.list;
+	OwnResults &results = pending.effects.results;
+	List<OwnResult> &list = results.list;
 	while (list.size > 0 && list.end()[-1].tag.belongs_to(mine))
+	{
+		auto *result = const_cast<Jsonb *>(list.end()[-1].result);
+		results.size -= VARSIZE(result) + sizeof(OwnResult);
+		pfree(result);
 		list.size--;
+	}
 }
 
 } // namespace pgq

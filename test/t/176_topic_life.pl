@@ -199,6 +199,8 @@ is(queues_of('x.y'), 'a renamed', 'a purge and a rename leave the bindings');
 sql(q{SELECT pgq_drop_queue('renamed', force => true); SELECT pgq_create_queue('renamed'), pgq_create_queue('b')});
 is(queues_of('x.y'), 'a', 'a new queue of the same name does not inherit them');
 is(sql(q{SELECT count(*) FROM pgq_ext.topic_binding WHERE queue_id NOT IN (SELECT queue_id FROM pgq_ext.queue)}), '0', '... nothing of them is left');
+sql(q{SELECT pgq_create_queue('by-hand'); SELECT pgq_bind('x.*', 'by-hand'); DELETE FROM pgq_ext.queue WHERE queue = 'by-hand'});
+is(sql(q{SELECT count(*) FROM pgq_ext.topic_binding WHERE queue_id NOT IN (SELECT queue_id FROM pgq_ext.queue)}), '0', '... nor of those of a queue whose row is deleted');
 sql(q{SELECT pgq_bind('x.*', 'b'), pgq_purge_queue('a')});
 
 # An error of a queue that may be skipped when it is full.

@@ -47,6 +47,12 @@ is(changes_by(q{INSERT INTO p4 VALUES (42)}), '', '... one to the partition does
 sql(q{SELECT pgq_watch_table('p', 'q')});
 is(changes_by(q{INSERT INTO p4 VALUES (43)}), 'INSERT public.p {"id": 43} > {"v": null, "id": 43}', '... until the table is watched again');
 
+# One that is watched by itself, after the queue was renamed.
+sql(q{SELECT pgq_rename_queue('q', 'renamed'); CREATE TABLE p5 PARTITION OF p FOR VALUES FROM (50) TO (60); SELECT pgq_watch_table('p5', 'renamed')});
+is(changes_by(q{INSERT INTO p5 VALUES (51)}), 'INSERT public.p {"id": 51} > {"v": null, "id": 51}', 'a partition that is watched after a rename of the queue');
+is(sql(q{SELECT problem FROM pgq_ext.watch WHERE "table" = 'p'::regclass}), '', '... is known to be watched');
+sql(q{DROP TABLE p5; SELECT pgq_rename_queue('renamed', 'q')});
+
 # One that goes.
 sql(q{ALTER TABLE p DETACH PARTITION p4});
 is(changes_by(q{INSERT INTO p4 VALUES (44)}), 'INSERT public.p4 {"id": 44} > {"v": null, "id": 44}', 'a detached partition is a watched table');
