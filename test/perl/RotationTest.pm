@@ -79,10 +79,16 @@ sub fresh_segment
 	return current_segment($node);
 }
 
+# Works until that segment is not the current one. Leaves the next one alone: it is not closed while the scheduler stands at a stop point.
 sub close_segment
 {
 	my ($node, $n) = @_;
-	next_segment($node, 250) while current_segment($node) == $n;
+	my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
+	while (current_segment($node) == $n)
+	{
+		die "segment $n is still the current one" if time >= $ending;
+		work($node, 250);
+	}
 	return;
 }
 

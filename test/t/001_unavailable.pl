@@ -88,7 +88,8 @@ $primary->wait_for_catchup($standby);
 for my $function (user_functions($standby))
 {
 	($state, $message) = sqlstate($standby, "SELECT $function");
-	is($state, '25006', "standby: $function");
+	# pgq_route reads tables only, so it works there; here it refuses NULL.
+	is($state, $function =~ /^pgq_route/ ? '22004' : '25006', "standby: $function");
 	like($message, qr/during recovery/, '... and says why') if $state eq '25006';
 }
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM pgq_ext.job'), '301', 'standby: jobs can be read');
