@@ -39,9 +39,9 @@ const Jsonb *
 own_result_of(int64 job_id)
 {
 	const List<OwnResult> &list = pending.effects.results.list;
-	for (const OwnResult *own = list.end(); own-- > list.begin();)
-		if (own->job_id == job_id)
-			return own->result;
+	for (auto i = list.size; i-- > 0;)
+		if (list.begin()[i].job_id == job_id)
+			return list.begin()[i].result;
 	return nullptr;
 }
 
