@@ -119,6 +119,9 @@ RESET ROLE;
 
 -- A condition sees no row that its reader may not: neither what a function is told, nor what an outer join brings.
 CREATE FUNCTION leak(text, text) RETURNS boolean COST 0.0000001 STRICT LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'saw % of %', $1, $2; RETURN true; END $$;
+-- A plan of a table that was never analyzed, whether autovacuum has come by or not.
+DELETE FROM pg_statistic WHERE starelid = 'pgq_ext.queue'::regclass;
+UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE oid = 'pgq_ext.queue'::regclass;
 SET ROLE regress_pgq_reader;
 SELECT count(*) FROM pgq_ext.queue_status WHERE leak(queue, 'queue_status');
 SELECT count(*) FROM pgq_ext.queue_stats WHERE leak(queue, 'queue_stats');
