@@ -6,6 +6,7 @@
 #include "catalog/topic_rights.h"
 #include "catalog/values.h"
 #include "load/attach.h"
+#include "topics/publish.h"
 
 #include <string_view>
 
@@ -20,11 +21,7 @@ static void
 set_topic(WatchTarget *target, std::string_view name)
 {
 	target->is_topic = true;
-	if (name.size() > kMaxTopicLength)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("topic must not be longer than %d bytes",
-							   static_cast<int>(kMaxTopicLength)),
-						errdetail("The topic has %d bytes.", static_cast<int>(name.size()))));
+	name = checked_topic(name);
 	memcpy(target->name, name.data(), name.size());
 }
 
@@ -58,7 +55,8 @@ read_queue(int32 queue_id, char **name, TimestampTz *created_at)
 	MemoryContext caller = CurrentMemoryContext;
 	bool found = false;
 	as_owner([&] {
-		found = spi_execute("SELECT queue, created_at FROM pgq_ext.queue WHERE queue_id = $1",
+		found = spi_execute("SELECT queue, created_at FROM pgq_ext.queue WHERE queue_id "
+							"OPERATOR(pg_catalog.=) $1",
 							arguments) > 0;
 		if (found)
 		{
@@ -116,16 +114,19 @@ function_for(const WatchTarget &target)
 {
 	static constinit bool watches_functions = false;
 	static constinit Oid functions[2] = {};
+	int wanted = target.is_topic ? 1 : 0;
 	if (!watches_functions)
 		CacheRegisterSyscacheCallback(PROCOID, at_function_change, 0);
 	watches_functions = true;
-	if (!functions_known)
+	if (!functions_known || !OidIsValid(functions[wanted]))
 	{
+		/* An error in a search leaves no function, so that the next call searches again. */
+		functions[0] = functions[1] = InvalidOid;
 		functions_known = true;
 		functions[0] = interface_function("pgq_enqueue");
 		functions[1] = interface_function("pgq_publish");
 	}
-	return functions[target.is_topic ? 1 : 0];
+	return functions[wanted];
 }
 
 static void
