@@ -554,7 +554,7 @@ top=
 [[ "${suites[*]}" =~ ^(unit|model|packages|runner|odr)$ ]] || TOP=$top private_install "$work/root" || finish
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
 chmod 755 "$work"
-cp -R sql expected test docs examples drills monitoring README.md CONTRIBUTING.md Makefile "$work"
+cp -R sql expected test docs examples drills monitoring clients README.md CONTRIBUTING.md Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
 export TMPDIR=$work PGTZ=PST8PDT
 

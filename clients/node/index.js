@@ -1,0 +1,6 @@
+'use strict';
+const { interval, json, query, ...producer } = require('./lib/produce');
+const { typed, isOfServer, textOf, ...errors } = require('./lib/errors');
+const { Worker, work, drain } = require('./lib/worker');
+
+module.exports = { ...producer, ...errors, Worker, work, drain };

@@ -1,0 +1,107 @@
+'use strict';
+const { query, json, interval } = require('./produce');
+
+/** A job that a worker has claimed. Its methods call the functions of the same names. */
+class Job {
+  #abort = new AbortController();
+  #db;
+
+  /** row: of pgq_claim. db: what the methods use: the transaction of the handler, if it has one. */
+  constructor(row, db) {
+    this.id = row.job_id;
+    this.lease = row.lease;
+    this.queue = row.queue;
+    this.payload = row.payload;
+    this.headers = row.headers ?? {};
+    this.groupKey = row.group_key;
+    this.priority = row.priority;
+    this.attempt = row.attempt;
+    this.maxAttempts = row.max_attempts;
+    this.enqueuedAt = row.enqueued_at;
+    this.runAt = row.run_at;
+    this.lastError = row.last_error;
+    this.lastProgress = row.progress;
+    this.#db = db;
+  }
+
+  /** Aborted when the lease is lost, the job is cancelled, or the worker must end at once. `signal.reason` says why. */
+  get signal() {
+    return this.#abort.signal;
+  }
+
+  set db(db) {
+    this.#db = db;
+  }
+
+  abort(reason) {
+    this.#abort.abort(reason);
+  }
+
+  /** Stores how far the work has come; the next attempt finds it in `lastProgress`. */
+  async progress(value) {
+    await query(this.#db, 'SELECT pgq_progress($1, $2, $3)', [this.id, this.lease, json(value)]);
+  }
+
+  /** Keeps the value of a step, once for all attempts, and returns the value that is kept. Without a value: reads it. */
+  async checkpoint(step, value) {
+    const passed = value === undefined ? null : json(value);
+    const [row] = await query(this.#db, 'SELECT pgq_checkpoint($1, $2, $3, $4) AS value', [this.id, this.lease, step, passed]);
+    return row.value;
+  }
+
+  /** The jobs after which this one was enqueued: [{ job_id, ref, state, result, error }]. */
+  parents() {
+    return query(this.#db, 'SELECT * FROM pgq_parents($1, $2)', [this.id, this.lease]);
+  }
+
+  /** Raises StaleLeaseError if the lease has ended. In a transaction, keeps the lease until its end. */
+  async assertLease() {
+    await query(this.#db, 'SELECT pgq_assert_lease($1, $2)', [this.id, this.lease]);
+  }
+}
+
+const CLAIM = {
+  one: `SELECT *, extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS seconds
+        FROM pgq_claim($1, $2, wait => $3, lease_time => $4, worker => $5)`,
+  any: `SELECT *, extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS seconds
+        FROM pgq_claim_any($1, $2, wait => $3, lease_time => $4, worker => $5)`,
+};
+
+/** Claims up to `most` jobs; returns rows, with the length of the lease as `seconds`. */
+function claim(db, queues, most, wait, { leaseTime, worker }) {
+  const [text, from] = queues.length === 1 ? [CLAIM.one, queues[0]] : [CLAIM.any, queues];
+  return query(db, text, [from, most, interval(wait), leaseTime === undefined ? null : interval(leaseTime), worker ?? null]);
+}
+
+/** Acknowledges one job in the present transaction. */
+async function ack(db, job, result) {
+  await query(db, 'SELECT pgq_ack($1, $2, result => $3)', [job.id, job.lease, result === undefined ? null : json(result)]);
+}
+
+/** Acknowledges jobs without results; returns the ids of those whose lease was still good. */
+async function ackMany(db, jobs) {
+  const rows = await query(db, 'SELECT pgq_ack_many($1, $2) AS id', [jobs.map((job) => job.id), jobs.map((job) => job.lease)]);
+  return new Set(rows.map((row) => row.id));
+}
+
+async function fail(db, job, error, { retry = true, seconds } = {}) {
+  const [row] = await query(db, 'SELECT pgq_fail($1, $2, error => $3, retry => $4, retry_in => $5) AS answer',
+    [job.id, job.lease, error, retry, seconds === undefined ? null : interval(seconds)]);
+  return row.answer;
+}
+
+async function release(db, job, seconds = 0) {
+  const [row] = await query(db, 'SELECT pgq_release($1, $2, $3) AS released', [job.id, job.lease, interval(seconds)]);
+  return row.released;
+}
+
+/** Extends the leases; returns the ids of the jobs that still have one. */
+async function extend(db, jobs) {
+  const rows = await query(db,
+    `SELECT job_id FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)
+     WHERE pgq_extend(job_id, lease) IS NOT NULL`,
+    [jobs.map((job) => job.id), jobs.map((job) => job.lease)]);
+  return new Set(rows.map((row) => row.job_id));
+}
+
+module.exports = { Job, claim, ack, ackMany, fail, release, extend };
