@@ -1,6 +1,7 @@
 'use strict';
 const { interval, json, query, ...producer } = require('./lib/produce');
 const { typed, isOfServer, textOf, ...errors } = require('./lib/errors');
+const { connectToPrimary: connect } = require('./lib/connections');
 const { Worker, work, drain } = require('./lib/worker');
 
-module.exports = { ...producer, ...errors, Worker, work, drain };
+module.exports = { ...producer, ...errors, connect, Worker, work, drain };

@@ -11,7 +11,7 @@ function addresses(config) {
 }
 
 /** Connects to the first of the addresses at which there is a primary. Raises the last error if there is none. */
-async function connectToPrimary(config) {
+async function connectToPrimary(config = {}) {
   let problem;
   for (const address of addresses(config)) {
     const client = new Client({ keepAlive: true, connectionTimeoutMillis: 5000, ...config, ...address });

@@ -2,7 +2,6 @@
 // producer. The only argument is JSON. The program prints a line of JSON for each event.
 'use strict';
 const { setTimeout: sleep } = require('node:timers/promises');
-const { Client } = require('pg');
 const pgq = require('..');
 
 const say = (event) => console.log(JSON.stringify(event));
@@ -54,8 +53,7 @@ async function handle(job, tx) {
 }
 
 async function produce(calls) {
-  const db = new Client();
-  await db.connect();
+  const db = await pgq.connect();
   for (const [name, ...args] of calls) {
     try {
       if (name === 'sql') await db.query(args[0]);
