@@ -1,0 +1,6 @@
+# The library for Python, with threads
+use strict;
+use warnings;
+use LibraryTest;
+
+run_scenarios('Python', 'python3', 'clients/python/test/subject.py');
