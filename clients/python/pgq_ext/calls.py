@@ -134,7 +134,7 @@ class Job:
         self.db = db
         # An Event: set when the lease is lost, the job is cancelled, or the worker must end at once.
         self.aborted = aborted
-        self.abort_reason = None
+        self.abort_reason = self.task = None
         self.ended = False
 
     def progress(self, value):

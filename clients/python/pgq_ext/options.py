@@ -1,10 +1,15 @@
 """The options of workers, and connections to the primary among several hosts."""
 
+import asyncio
 import json
 import random
 import sys
 from dataclasses import dataclass, field
 from typing import Callable, Optional
+
+import psycopg
+
+from .errors import is_of_server
 
 
 def _to_stderr(level, message, **fields):
@@ -42,3 +47,8 @@ class Options:
     def pause(self, tries):
         """How long to wait after that many failed tries: at random, so that not all workers come at once."""
         return min(10, 0.5 * 2**tries) * random.uniform(0.5, 1.5)
+
+
+def is_lost(error):
+    """Return whether a connection cannot be used again after the error. After a cancel, nobody knows what it is doing."""
+    return isinstance(error, (psycopg.Error, asyncio.CancelledError)) and not is_of_server(error)

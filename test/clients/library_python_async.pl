@@ -1,0 +1,6 @@
+# The library for Python, with asyncio
+use strict;
+use warnings;
+use LibraryTest;
+
+run_scenarios('Python, asyncio', 'python3', 'clients/python/test/subject.py', 'async');
