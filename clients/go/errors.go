@@ -9,12 +9,11 @@ import (
 
 // Errors of pgq_ext, to be compared by errors.Is.
 var (
-	ErrStaleLease = errors.New("stale lease")  // PQ001: the lease has ended; another worker may have the job
-	ErrQueueFull  = errors.New("queue full")   // PQ002: the queue has as many jobs as its option max_depth allows
-	ErrUnroutable = errors.New("unroutable")   // PQ003: no queue is bound to the topic, and MustRoute was set
-	ErrNotFound   = errors.New("not found")    // 42704: there is no such queue, job or batch
-	ErrDuplicate  = errors.New("duplicate")    // 23505: a job has the unique key, and OnConflict is "error"
-	ErrStopping   = errors.New("worker stops") // Job.Reason when the worker could wait no longer
+	ErrStaleLease = errors.New("stale lease") // PQ001: the lease has ended; another worker may have the job
+	ErrQueueFull  = errors.New("queue full")  // PQ002: the queue has as many jobs as its option max_depth allows
+	ErrUnroutable = errors.New("unroutable")  // PQ003: no queue is bound to the topic, and MustRoute was set
+	ErrNotFound   = errors.New("not found")   // 42704: there is no such queue, job or batch
+	ErrDuplicate  = errors.New("duplicate")   // 23505: a job has the unique key, and OnConflict is "error"
 	errNoRow      = errors.New("no row returned")
 )
 

@@ -3,6 +3,7 @@ package pgqext
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -20,29 +21,29 @@ type Job struct {
 	Tx                   Conn            // the transaction, in Tx mode
 	db                   DB
 	seconds              float64 // length of the lease
+	ctx                  context.Context
 	cancel               context.CancelFunc
 	mutex                sync.Mutex
-	reason               error
-	ended                bool
+	lost, ended          bool
 }
 
-// Reason says why the context of the handler was cancelled: ErrStaleLease or ErrStopping; nil: it was not.
-func (j *Job) Reason() error {
+// Lost says whether the context of the handler was cancelled because the lease is lost or the job is cancelled.
+func (j *Job) Lost() bool {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	return j.reason
+	return j.lost
 }
 
-func (j *Job) abort(reason error) {
+func (j *Job) lose() {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	if !j.ended && j.reason == nil {
-		j.reason = reason
+	if !j.ended {
+		j.lost = true
 		j.cancel()
 	}
 }
 
-// setEnded says whether the handler has ended; then a heartbeat does not abort it.
+// setEnded says whether the handler has ended; then a heartbeat does not look at the job any more.
 func (j *Job) setEnded(ended bool) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -53,6 +54,40 @@ func (j *Job) hasEnded() bool {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	return j.ended
+}
+
+// handle calls the handler, and turns a panic into an error.
+func (j *Job) handle(handler Handler) (result any, err error) {
+	returned := false
+	defer func() {
+		if problem := recover(); !returned {
+			err = fmt.Errorf("panic: %v", problem)
+		}
+	}()
+	result, err = handler(j.ctx, j)
+	returned = true
+	return result, err
+}
+
+// inTransaction runs the handler and the ack in one transaction.
+func (j *Job) inTransaction(conn Conn, handler Handler) error {
+	ctx := context.Background()
+	j.Tx, j.db = conn, conn
+	if err := conn.Exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	result, err := j.handle(handler)
+	if err == nil {
+		err = ack(ctx, conn, j, result)
+	}
+	j.setEnded(true) // a heartbeat after the commit would find no lease
+	if err == nil {
+		return typed(conn.Exec(ctx, "COMMIT"))
+	}
+	if problem := conn.Exec(ctx, "ROLLBACK"); problem != nil {
+		conn.Close(ctx)
+	}
+	return err
 }
 
 // Progress stores how far the work has come; the next attempt finds it in LastProgress.

@@ -7,64 +7,42 @@ import (
 	"log"
 	"math"
 	"math/rand"
-	"os"
-	"os/signal"
 	"sync"
 	"time"
-)
-
-// Outcomes of an attempt.
-const (
-	Acked    = "acked"
-	Retry    = "retry"
-	Dead     = "dead"
-	Released = "released"
-	Stale    = "stale"
-	Unknown  = "unknown" // the answer did not reach the server, or the server's did not come back
 )
 
 // A Handler does the work of a job. ctx is cancelled when the lease is lost, the job is cancelled, or the worker must end
 // at once. What it returns is the result of the job; nil: none.
 type Handler func(ctx context.Context, job *Job) (any, error)
 
-// WorkerOptions say how a worker works.
-type WorkerOptions struct {
-	Connect     func(context.Context) (Conn, error) // how to connect to the primary; required
-	Concurrency int                                 // how many jobs run at a time; default 1
-	Tx          bool                                // the handler and the ack are one transaction, in job.Tx
-	Wait        time.Duration                       // how long a claim waits for a job; default 5 s
-	Heartbeat   time.Duration                       // time between two extensions of leases, at most a third of a lease; default 5 s
-	LeaseTime   time.Duration                       // default: the lease_time of the queue
-	StopTimeout time.Duration                       // time after which a stop aborts the handlers that still run; default 30 s
-	Signals     []os.Signal                         // signals that stop the worker
-	Pool        int                                 // connections that acknowledge jobs and run transactions; default: Concurrency in Tx mode, else 1
-	Worker      string                              // the label of the worker in views; default: application_name
-	Before      func(*Job)
-	After       func(job *Job, outcome string, err error)
-	Error       func(error) // an error that is not of a job, such as a lost connection; the worker goes on
-	Log         func(level, message string)
-}
-
-// A Worker runs the jobs of one or more queues until it is stopped. One connection claims jobs and extends their leases;
-// a pool of others acknowledges them, and has the transactions of handlers.
+// A Worker runs the jobs of one or more queues. One connection claims jobs and extends their leases; a pool of others
+// acknowledges them, and has the transactions of handlers. Connect, Queues and Handler are required.
 type Worker struct {
-	queues  []string
-	handler Handler
-	options WorkerOptions
-	control Conn
-	pool    chan Conn
-	changed chan struct{}
-	stopped chan struct{}
-	once    sync.Once
-	timeout time.Duration
+	Connect     func(context.Context) (Conn, error) // how to connect to the primary
+	Queues      []string
+	Handler     Handler
+	Concurrency int           // how many jobs run at a time; default 1
+	Tx          bool          // the handler and the ack are one transaction, in job.Tx
+	Wait        time.Duration // how long a claim waits for a job, and a stop for a claim; default 5 s
+	Heartbeat   time.Duration // time between two extensions of leases, at most a third of a lease; default 5 s
+	LeaseTime   time.Duration // default: the lease_time of the queue
+	StopTimeout time.Duration // time after which a stop aborts the handlers that still run; default 30 s
+	Pool        int           // size of the pool; default: Concurrency with Tx, else 1
+	Label       string        // of the worker, in views; default: application_name
+	Before      func(*Job)
+	After       func(job *Job, outcome string, err error) // outcome: acked, retry, dead, released, stale or unknown
+	Error       func(error)                               // an error that is not of a job; the worker goes on
+	Log         func(level, message string)               // default: errors go to the package log
 
-	mutex    sync.Mutex
-	running  map[int64]*Job
-	aborting bool
-	acks     []*pendingAck
-	ackMutex sync.Mutex
-	beat     time.Time
-	interval time.Duration
+	stopping, aborting context.Context
+	control            Conn
+	pool               chan Conn
+	changed            chan struct{} // a job has ended
+	beat               time.Time     // when the leases must be extended
+	interval           time.Duration
+	mutex, ackMutex    sync.Mutex
+	running            map[int64]*Job
+	acks               []*pendingAck
 }
 
 type pendingAck struct {
@@ -73,101 +51,67 @@ type pendingAck struct {
 	err         error
 }
 
-// NewWorker returns a worker, which Run starts.
-func NewWorker(queues []string, handler Handler, o WorkerOptions) *Worker {
-	setDefault := func(d *time.Duration, value time.Duration) {
-		if *d == 0 {
-			*d = value
+func (w *Worker) setDefaults() {
+	for _, d := range []struct {
+		option *time.Duration
+		value  time.Duration
+	}{{&w.Wait, 5 * time.Second}, {&w.Heartbeat, 5 * time.Second}, {&w.StopTimeout, 30 * time.Second}} {
+		if *d.option == 0 {
+			*d.option = d.value
 		}
 	}
-	setDefault(&o.Wait, 5*time.Second)
-	setDefault(&o.Heartbeat, 5*time.Second)
-	setDefault(&o.StopTimeout, 30*time.Second)
-	if o.Concurrency == 0 {
-		o.Concurrency = 1
+	w.Concurrency = max(w.Concurrency, 1)
+	if w.Pool == 0 && w.Tx {
+		w.Pool = w.Concurrency
 	}
-	if o.Pool == 0 {
-		o.Pool = 1
-		if o.Tx {
-			o.Pool = o.Concurrency
-		}
-	}
-	if o.Log == nil {
-		o.Log = func(level, message string) {
+	w.Pool = max(w.Pool, 1)
+	if w.Log == nil {
+		w.Log = func(level, message string) {
 			if level == "error" {
 				log.Printf("pgq_ext: %s", message)
 			}
 		}
 	}
-	w := &Worker{queues: queues, handler: handler, options: o, pool: make(chan Conn, o.Pool), changed: make(chan struct{}, 1),
-		stopped: make(chan struct{}), running: map[int64]*Job{}, interval: o.Heartbeat}
-	for i := 0; i < o.Pool; i++ {
+	w.pool, w.changed, w.running = make(chan Conn, w.Pool), make(chan struct{}, 1), map[int64]*Job{}
+	for i := 0; i < w.Pool; i++ {
 		w.pool <- nil
 	}
-	return w
 }
 
-// Stop claims no more jobs; Run returns when those in work have ended. After the timeout (0: the option StopTimeout) the
-// contexts of the handlers that still run are cancelled, and jobs whose handlers then return an error are released. More
-// calls change nothing.
-func (w *Worker) Stop(timeout time.Duration) {
-	w.once.Do(func() {
-		w.timeout = timeout
-		if timeout == 0 {
-			w.timeout = w.options.StopTimeout
-		}
-		close(w.stopped)
-	})
-}
-
-func (w *Worker) stopping() bool {
-	select {
-	case <-w.stopped:
-		return true
-	default:
-		return false
-	}
-}
-
-// Run runs the worker until Stop is called, ctx is done, or a signal comes. It returns an error if there is no primary or no
-// such queue at the start.
+// Run runs jobs until ctx is done (see signal.NotifyContext). Then it claims no more jobs, and returns when those in work
+// have ended. After StopTimeout the contexts of the handlers that still run are cancelled, and jobs whose handlers then
+// return an error are released, without a counted attempt. Run returns an error if there is no primary or no such queue at
+// the start.
 func (w *Worker) Run(ctx context.Context) (err error) {
-	if w.control, err = w.options.Connect(ctx); err != nil {
+	w.setDefaults()
+	if w.control, err = w.Connect(ctx); err != nil {
 		return err
 	}
-	jobs, err := w.claim(w.options.Concurrency, 0)
+	defer w.drop()
+	jobs, err := w.claim(w.Concurrency, 0)
 	if err != nil {
-		w.drop()
 		return err
 	}
-	signals := make(chan os.Signal, 1)
-	if len(w.options.Signals) > 0 {
-		signal.Notify(signals, w.options.Signals...)
-		defer signal.Stop(signals)
-	}
+	var abort func()
+	w.stopping = ctx
+	w.aborting, abort = context.WithCancel(context.Background())
+	defer abort()
 	go func() {
-		select {
-		case <-signals:
-		case <-ctx.Done():
-		case <-w.stopped:
-		}
-		w.Stop(0)
-		time.Sleep(w.timeout)
-		w.abortAll()
+		<-ctx.Done()
+		time.Sleep(w.StopTimeout)
+		abort()
 	}()
 	w.take(jobs)
-	for tries := 0; !w.stopping() || w.count() > 0; {
-		if err := w.round(); err != nil {
+	for tries := 0; ctx.Err() == nil || w.count() > 0; tries++ {
+		if err := w.round(); err == nil {
+			tries = -1
+		} else {
 			w.report(err)
 			w.drop()
 			w.pause(backoff(tries))
-			tries++
-			continue
 		}
-		tries = 0
 	}
-	w.drop()
-	for i := 0; i < w.options.Pool; i++ {
+	for i := 0; i < w.Pool; i++ {
 		if conn := <-w.pool; conn != nil {
 			conn.Close(context.Background())
 		}
@@ -180,7 +124,33 @@ func backoff(tries int) time.Duration {
 	return time.Duration(math.Min(10, 0.5*math.Pow(2, float64(tries))) * (0.5 + rand.Float64()) * float64(time.Second))
 }
 
+func min(a, b time.Duration) time.Duration {
+	if a < b {
+		return a
+	}
+	return b
+}
+
+func max(a, b int) int {
+	if a > b {
+		return a
+	}
+	return b
+}
+
 // ---- claims and heartbeats ----
+
+// jobs returns the jobs in work whose handlers have not ended.
+func (w *Worker) jobs() (jobs []*Job) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for _, job := range w.running {
+		if !job.hasEnded() {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
+}
 
 func (w *Worker) count() int {
 	w.mutex.Lock()
@@ -191,14 +161,11 @@ func (w *Worker) count() int {
 // round extends the leases if it is time; then it claims jobs for free hands, or waits for a hand.
 func (w *Worker) round() (err error) {
 	if w.control == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if w.control, err = w.options.Connect(ctx); err != nil {
+		if w.control, err = w.connect(); err != nil {
 			return err
 		}
 	}
-	busy := w.count()
-	left := time.Duration(math.MaxInt64)
+	busy, left := w.count(), time.Duration(math.MaxInt64)
 	if busy > 0 {
 		if left = time.Until(w.beat); left <= 0 {
 			if err := w.extend(); err != nil {
@@ -207,50 +174,42 @@ func (w *Worker) round() (err error) {
 			left = w.interval
 		}
 	}
-	free := w.options.Concurrency - busy
-	if w.stopping() || free <= 0 {
+	if w.stopping.Err() != nil || busy >= w.Concurrency {
 		w.pause(min(left, time.Second))
 		return nil
 	}
-	jobs, err := w.claim(free, min(left, w.options.Wait))
+	jobs, err := w.claim(w.Concurrency-busy, min(left, w.Wait))
 	w.take(jobs)
 	return err
 }
 
-func min(a, b time.Duration) time.Duration {
-	if a < b {
-		return a
-	}
-	return b
+func (w *Worker) connect() (Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return w.Connect(ctx)
 }
 
 func (w *Worker) claim(most int, wait time.Duration) ([]*Job, error) {
-	return claim(context.Background(), w.control, w.queues, most, wait, w.options.LeaseTime, w.options.Worker)
+	return claim(context.Background(), w.control, w.Queues, most, wait, w.LeaseTime, w.Label)
 }
 
 func (w *Worker) take(jobs []*Job) {
 	for _, job := range jobs {
-		w.interval = min(w.options.Heartbeat, time.Duration(job.seconds/3*float64(time.Second)))
+		w.interval = min(w.Heartbeat, time.Duration(job.seconds/3*float64(time.Second)))
 		w.mutex.Lock()
 		if len(w.running) == 0 {
 			w.beat = time.Now().Add(w.interval)
 		}
 		w.running[job.ID] = job
 		w.mutex.Unlock()
-		var ctx context.Context
-		ctx, job.cancel = context.WithCancel(context.Background())
+		job.ctx, job.cancel = context.WithCancel(w.aborting)
 		job.db = poolDB{w}
-		go w.attempt(ctx, job)
+		go w.attempt(job)
 	}
 }
 
 func (w *Worker) extend() error {
-	var jobs []*Job
-	for _, job := range w.jobs() {
-		if !job.hasEnded() {
-			jobs = append(jobs, job)
-		}
-	}
+	jobs := w.jobs()
 	held, err := extend(context.Background(), w.control, jobs)
 	if err != nil {
 		return err
@@ -258,34 +217,16 @@ func (w *Worker) extend() error {
 	w.beat = time.Now().Add(w.interval)
 	for _, job := range jobs {
 		if !held[job.ID] {
-			job.abort(ErrStaleLease)
+			job.lose()
 		}
 	}
 	return nil
 }
 
-func (w *Worker) jobs() (jobs []*Job) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	for _, job := range w.running {
-		jobs = append(jobs, job)
-	}
-	return jobs
-}
-
-func (w *Worker) abortAll() {
-	w.mutex.Lock()
-	w.aborting = true
-	w.mutex.Unlock()
-	for _, job := range w.jobs() {
-		job.abort(ErrStopping)
-	}
-}
-
 // pause waits that long, or until a job has ended or the worker is stopped.
 func (w *Worker) pause(d time.Duration) {
-	stopped := w.stopped
-	if w.stopping() {
+	stopped := w.stopping.Done()
+	if w.stopping.Err() != nil {
 		stopped = nil
 	}
 	select {
@@ -303,19 +244,17 @@ func (w *Worker) drop() {
 }
 
 func (w *Worker) report(err error) {
-	w.options.Log("error", err.Error())
-	w.hook(func() {
-		if w.options.Error != nil {
-			w.options.Error(err)
-		}
-	})
+	w.Log("error", err.Error())
+	if w.Error != nil {
+		w.hook(func() { w.Error(err) })
+	}
 }
 
 // hook calls a hook, which must not stop the worker.
 func (w *Worker) hook(call func()) {
 	defer func() {
 		if problem := recover(); problem != nil {
-			w.options.Log("error", fmt.Sprintf("hook: %v", problem))
+			w.Log("error", fmt.Sprintf("hook: %v", problem))
 		}
 	}()
 	call()
@@ -324,7 +263,7 @@ func (w *Worker) hook(call func()) {
 // ---- one job ----
 
 // attempt runs the handler, and gives its answer to the server.
-func (w *Worker) attempt(ctx context.Context, job *Job) {
+func (w *Worker) attempt(job *Job) {
 	defer func() {
 		job.cancel()
 		w.mutex.Lock()
@@ -335,74 +274,35 @@ func (w *Worker) attempt(ctx context.Context, job *Job) {
 		default:
 		}
 	}()
-	if w.stopping() {
+	if w.stopping.Err() != nil {
 		w.answer(job, Release(0))
 		return
 	}
-	if w.options.Before != nil {
-		w.hook(func() { w.options.Before(job) })
+	if w.Before != nil {
+		w.hook(func() { w.Before(job) })
 	}
-	outcome := Acked
-	err := w.finish(ctx, job)
+	outcome, err := "acked", w.finish(job)
 	if err != nil {
-		job.setEnded(true)
 		outcome = w.answer(job, err)
 	}
-	if w.options.After != nil {
-		w.hook(func() { w.options.After(job, outcome, err) })
+	if w.After != nil {
+		w.hook(func() { w.After(job, outcome, err) })
 	}
 }
 
 // finish runs the handler, and acknowledges the job.
-func (w *Worker) finish(ctx context.Context, job *Job) error {
-	if w.options.Tx {
-		return w.use(func(conn Conn) error {
-			job.Tx, job.db = conn, conn
-			if err := inTransaction(conn, job, func() (any, error) { return w.handle(ctx, job) }); err != nil {
-				job.setEnded(false)
-				return err
-			}
-			return nil
-		})
+func (w *Worker) finish(job *Job) error {
+	if w.Tx {
+		return w.use(func(conn Conn) error { return job.inTransaction(conn, w.Handler) })
 	}
-	result, err := w.handle(ctx, job)
-	if err != nil {
-		return err
-	}
+	result, err := job.handle(w.Handler)
 	job.setEnded(true)
-	if result != nil {
+	if err == nil && result != nil {
 		return w.persist(func(conn Conn) error { return ack(context.Background(), conn, job, result) })
+	} else if err == nil {
+		return w.acknowledge(job)
 	}
-	return w.acknowledge(job)
-}
-
-// handle calls the handler, and turns a panic into an error.
-func (w *Worker) handle(ctx context.Context, job *Job) (result any, err error) {
-	defer func() {
-		if problem := recover(); problem != nil {
-			err = fmt.Errorf("panic: %v", problem)
-		}
-	}()
-	return w.handler(ctx, job)
-}
-
-func inTransaction(conn Conn, job *Job, body func() (any, error)) error {
-	ctx := context.Background()
-	if err := conn.Exec(ctx, "BEGIN"); err != nil {
-		return err
-	}
-	result, err := body()
-	if err == nil {
-		err = ack(ctx, conn, job, result)
-	}
-	if err != nil {
-		if problem := conn.Exec(ctx, "ROLLBACK"); problem != nil {
-			conn.Close(ctx)
-		}
-		return err
-	}
-	job.setEnded(true) // a heartbeat after the commit would find no lease
-	return typed(conn.Exec(ctx, "COMMIT"))
+	return err
 }
 
 // acknowledge acknowledges together what ends together.
@@ -436,18 +336,15 @@ func (w *Worker) acknowledge(job *Job) error {
 
 // answer reports the error of a job, and returns what became of the job.
 func (w *Worker) answer(job *Job, err error) (outcome string) {
-	w.options.Log("info", fmt.Sprintf("job %d failed: %v", job.ID, err))
-	if errors.Is(err, ErrStaleLease) || errors.Is(job.Reason(), ErrStaleLease) {
-		return Stale
+	w.Log("info", fmt.Sprintf("job %d failed: %v", job.ID, err))
+	if errors.Is(err, ErrStaleLease) || job.Lost() {
+		return "stale"
 	}
-	w.mutex.Lock()
-	aborting := w.aborting
-	w.mutex.Unlock()
-	v := verdictOf(err, aborting)
+	v := verdictOf(err, w.aborting.Err() != nil)
 	problem := w.persist(func(conn Conn) (err error) { outcome, err = settle(context.Background(), conn, job, v); return err })
 	if problem != nil {
 		w.report(problem)
-		return Unknown
+		return "unknown"
 	}
 	return outcome
 }
@@ -457,9 +354,8 @@ func (w *Worker) use(body func(Conn) error) (err error) {
 	conn := <-w.pool
 	defer func() { w.pool <- conn }()
 	if conn == nil || conn.IsClosed() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		fresh, err := w.options.Connect(ctx)
+		conn = nil
+		fresh, err := w.connect()
 		if err != nil {
 			return err
 		}
@@ -472,7 +368,7 @@ func (w *Worker) use(body func(Conn) error) (err error) {
 func (w *Worker) persist(call func(Conn) error) error {
 	for tries := 0; ; tries++ {
 		err := w.use(call)
-		if err == nil || isOfServer(err) || tries == 11 || w.stopping() && tries > 0 {
+		if err == nil || isOfServer(err) || tries == 11 || w.stopping.Err() != nil && tries > 0 {
 			return err
 		}
 		time.Sleep(backoff(tries - 1))
@@ -493,28 +389,22 @@ func (p poolDB) Query(ctx context.Context, sql string, args []any, scan func(Row
 // Drain is for tests: it runs the jobs that are ready, one by one, until no job is ready, and returns what became of them.
 // tx: each handler runs in a transaction.
 func Drain(ctx context.Context, conn Conn, queues []string, handler Handler, tx bool) (outcomes []string, err error) {
-	w := &Worker{handler: handler}
 	for {
 		jobs, err := claim(ctx, conn, queues, 1, 0, 0, "")
 		if err != nil || len(jobs) == 0 {
 			return outcomes, err
 		}
-		job := jobs[0]
-		var inner context.Context
-		inner, job.cancel = context.WithCancel(ctx)
-		job.db = conn
+		job, outcome := jobs[0], "acked"
+		job.ctx, job.cancel, job.db = ctx, func() {}, conn
 		if tx {
-			job.Tx = conn
-			err = inTransaction(conn, job, func() (any, error) { return w.handle(inner, job) })
-		} else if result, problem := w.handle(inner, job); problem != nil {
+			err = job.inTransaction(conn, handler)
+		} else if result, problem := job.handle(handler); problem != nil {
 			err = problem
 		} else {
 			err = ack(ctx, conn, job, result)
 		}
-		job.cancel()
-		outcome := Acked
 		if errors.Is(err, ErrStaleLease) {
-			outcome = Stale
+			outcome = "stale"
 		} else if err != nil {
 			if outcome, err = settle(ctx, conn, job, verdictOf(err, false)); err != nil {
 				return outcomes, err

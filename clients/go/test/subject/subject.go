@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -49,7 +50,7 @@ func step(ctx context.Context, job *pgqext.Job, name string, value any) (err err
 		select {
 		case <-time.After(seconds(value)):
 		case <-ctx.Done():
-			say(object{"event": "aborted", "job": job.ID, "why": map[bool]string{true: "StaleLease", false: "stop"}[job.Reason() == pgqext.ErrStaleLease]})
+			say(object{"event": "aborted", "job": job.ID, "why": map[bool]string{true: "StaleLease", false: "stop"}[job.Lost()]})
 			return errors.New("the job was aborted")
 		}
 	case "busy":
@@ -189,8 +190,7 @@ func main() {
 		produce(config.Produce)
 		return
 	}
-	o := pgqext.WorkerOptions{Connect: pgx4.Connect(""), Concurrency: config.Concurrency, Tx: config.Tx,
-		Signals: []os.Signal{syscall.SIGTERM, syscall.SIGINT},
+	w := pgqext.Worker{Connect: pgx4.Connect(""), Queues: config.Queues, Handler: handle, Concurrency: config.Concurrency, Tx: config.Tx,
 		Before: func(job *pgqext.Job) {
 			say(object{"event": "before", "job": job.ID})
 			if config.HooksFail {
@@ -203,13 +203,15 @@ func main() {
 		Error: func(err error) { say(object{"event": "error", "message": err.Error()}) },
 		Log:   func(level, message string) { say(object{"event": "log", "level": level, "message": message}) }}
 	if config.Heartbeat != nil {
-		o.Heartbeat = seconds(*config.Heartbeat)
+		w.Heartbeat = seconds(*config.Heartbeat)
 	}
 	if config.StopTimeout != nil {
-		o.StopTimeout = seconds(*config.StopTimeout) + time.Microsecond
+		w.StopTimeout = seconds(*config.StopTimeout) + time.Microsecond
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
 	say(object{"event": "started"})
-	if err := pgqext.NewWorker(config.Queues, handle, o).Run(context.Background()); err != nil {
+	if err := w.Run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
