@@ -701,6 +701,23 @@ REVOKE ALL ON FUNCTION pgq_close_batch FROM PUBLIC;
 COMMENT ON FUNCTION pgq_close_batch IS
 'Close a batch: from the commit on only a transaction that has the lease of a member in hand (pgq_assert_lease) can add jobs. Does nothing if the batch is closed. Errors: 42704 no such batch, or the batch belongs to a role of which the caller is no member; 22004 NULL.';
 
+-- ---- jobs by their ids: for programs that keep no leases ----
+
+CREATE FUNCTION pgq_finish(job_ids bigint[]) RETURNS SETOF bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_finish';
+REVOKE ALL ON FUNCTION pgq_finish FROM PUBLIC;
+COMMENT ON FUNCTION pgq_finish IS
+'End jobs by their ids as if they were acknowledged, whether they wait or a worker has them (at most 10000). Returns the ids of the jobs that were ended, in ascending order; other ids, also those of dead letters, are left out. NULL, which array_agg returns for no rows, stands for no jobs. A job that was waiting counts as handed out and acknowledged. For a job that a worker has, and its lease, the call does what pgq_cancel does, and it waits for the same transactions. Errors: 22004 an element is NULL, 54000 too many elements, 53400 too many jobs are claimed at the same time.';
+
+CREATE FUNCTION pgq_ext.lease_of(
+    job bigint, OUT job_id bigint, OUT lease bigint, OUT queue_id integer, OUT state text, OUT attempt integer,
+    OUT worker text, OUT pid integer, OUT claimed_at timestamptz, OUT lease_expires_at timestamptz,
+    OUT in_transaction boolean, OUT session_bound boolean) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 COST 1 AS 'MODULE_PATHNAME', 'pgq_lease_of';
+REVOKE ALL ON FUNCTION pgq_ext.lease_of FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.lease_of IS
+'The lease of one job: one row, as the view pgq_ext.lease would show it, or no row. state: claimed (a worker has the job) or lost (the lease has ended without an answer, and its attempt is not counted in the row of the job yet). Takes the same time however many leases there are. lease is NULL for a caller that may not read the column in the view pgq_ext.lease. A caller that may not see the queue gets no row.';
+
 CREATE FUNCTION pgq_cancel_batch(batch bigint) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel_batch';
 REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
@@ -1250,7 +1267,7 @@ BEGIN
         SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, p.proowner, 'EXECUTE', pg_catalog.acldefault('f', p.proowner),
                0, pg_catalog.format('GRANT EXECUTE ON FUNCTION pgq_ext.%I TO PUBLIC', p.proname)
         FROM pg_catalog.pg_proc p WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
-            AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, blocked_jobs, stat_entries, latency_entries, lease_entries,
+            AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, blocked_jobs, stat_entries, latency_entries, lease_entries, lease_of,
             group_entries, behind, capacity_entries, segment_entries, snapshot_holders, duty_entries,
             lock_entries, rate_entries, handler_entries, watch_entries, batch_of, members_of, health_rows, health_of_reader}'::pg_catalog.name[])
     LOOP

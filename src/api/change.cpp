@@ -1,9 +1,11 @@
 /*
- * pgq_cancel, pgq_update and pgq_retry, which change a job by its id; pgq_redrive, and
+ * pgq_cancel, pgq_finish, pgq_update and pgq_retry, which change jobs by their ids; pgq_redrive, and
  * pgq_run_again.
  */
 #include "jobs/change.h"
 #include "api/args.h"
+#include "api/job_list.h"
+#include "api/result_rows.h"
 #include "enqueue/enqueue.h"
 #include "jobs/dead_letter.h"
 #include "jobs/run_again.h"
@@ -126,6 +128,7 @@ using namespace pgq;
 
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_cancel);
+PG_FUNCTION_INFO_V1(pgq_finish);
 PG_FUNCTION_INFO_V1(pgq_update);
 PG_FUNCTION_INFO_V1(pgq_retry);
 PG_FUNCTION_INFO_V1(pgq_redrive);
@@ -139,6 +142,23 @@ pgq_cancel(PG_FUNCTION_ARGS)
 	if (state == nullptr)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(state));
+}
+
+/* Return the ids of the jobs that were ended. An id that is listed twice is returned once. */
+PGDLLEXPORT Datum
+pgq_finish(PG_FUNCTION_ARGS)
+{
+	start_write("pgq_finish()");
+	ResultRows result(fcinfo);
+	JobList jobs = read_ids(fcinfo);
+	SegmentSet segments(RowExclusiveLock);
+	Records records;
+	for (int i = 0; i < jobs.n; i++)
+		if (finish_job(segments, records, jobs.id(i)))
+			result.put(jobs.ids[i]);
+	records.write();
+	segments.close_unwritten();
+	return (Datum) 0;
 }
 
 PGDLLEXPORT Datum

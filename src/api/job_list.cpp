@@ -44,10 +44,20 @@ sort_jobs(const JobList &jobs)
 	}
 }
 
+/* Raise 54000 if the list is too long. */
+static void
+check_length(const JobList &jobs)
+{
+	static constexpr int kMost = 10000;
+	if (jobs.n > kMost)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("job_ids has too many elements"),
+				 errdetail("The array has %d elements; at most %d are allowed.", jobs.n, kMost)));
+}
+
 JobList
 read_jobs(FunctionCallInfo fcinfo)
 {
-	static constexpr int kMost = 10000;
 	JobList jobs{};
 	if (!given(fcinfo, 0) && !given(fcinfo, 1))
 		return jobs;
@@ -57,11 +67,21 @@ read_jobs(FunctionCallInfo fcinfo)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("job_ids and leases must have the same number of elements"),
 						errdetail("job_ids has %d elements, leases has %d.", jobs.n, n_tokens)));
-	if (jobs.n > kMost)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("job_ids has too many elements"),
-				 errdetail("The array has %d elements; at most %d are allowed.", jobs.n, kMost)));
+	check_length(jobs);
 	sort_jobs(jobs);
+	return jobs;
+}
+
+JobList
+read_ids(FunctionCallInfo fcinfo)
+{
+	JobList jobs{};
+	if (!given(fcinfo, 0))
+		return jobs;
+	jobs.n = elements_of(PG_GETARG_DATUM(0), INT8OID, "job_ids", &jobs.ids);
+	check_length(jobs);
+	std::sort(jobs.ids, jobs.ids + jobs.n,
+			  [](Datum a, Datum b) { return DatumGetInt64(a) < DatumGetInt64(b); });
 	return jobs;
 }
 

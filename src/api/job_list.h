@@ -25,6 +25,12 @@ struct JobList
 JobList read_jobs(FunctionCallInfo fcinfo);
 
 /*
+ * Read a list of ids, without leases, from the first argument, and sort it, as read_jobs() does.
+ * NULL is an empty list. Raises 54000 for more than 10,000 jobs.
+ */
+JobList read_ids(FunctionCallInfo fcinfo);
+
+/*
  * Read a list of one job from the first two arguments, its id and its lease. If both are NULL, the
  * list is empty. Raises 22004 if only one of them is NULL.
  */

@@ -56,13 +56,20 @@ enum class LeaseColumn
 
 } // namespace
 
+/* Return whether the lease belongs to a worker, or to the scheduler that counts its attempt. */
+static bool
+is_or_was_claimed(const LeaseCopy &copy)
+{
+	return copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost ||
+		   copy.state == LeaseState::kReaping;
+}
+
 static void
 put_lease(ResultRows *rows, const LeaseCopy &copy, bool with_token)
 {
 	using enum LeaseColumn;
 	/* Only a lease whose job was handed out belongs to a worker. */
-	bool claimed = copy.state == LeaseState::kClaimed || copy.state == LeaseState::kLost ||
-				   copy.state == LeaseState::kReaping;
+	bool claimed = is_or_was_claimed(copy);
 	ResultRow<LeaseColumn> row;
 	row.set(kJobId, copy.job_id);
 	row.set_if(with_token, kLease, copy.token);
@@ -318,6 +325,7 @@ using namespace pgq;
 
 extern "C" {
 PG_FUNCTION_INFO_V1(pgq_lease_entries);
+PG_FUNCTION_INFO_V1(pgq_lease_of);
 PG_FUNCTION_INFO_V1(pgq_queue_entries);
 PG_FUNCTION_INFO_V1(pgq_group_entries);
 PG_FUNCTION_INFO_V1(pgq_segment_entries);
@@ -331,6 +339,20 @@ pgq_lease_entries(PG_FUNCTION_ARGS)
 	require_reader(fcinfo, {"lease", "job_status"});
 	ResultRows rows(fcinfo);
 	put_leases(&rows);
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_lease_of(PG_FUNCTION_ARGS)
+{
+	start_verb("pgq_ext.lease_of()");
+	require_reader(fcinfo, {"lease", "job_status"});
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job"));
+	ResultRows rows(fcinfo);
+	LeaseCopy copy;
+	if (copy_lease_of(tables().database, job_id, &copy) && is_or_was_claimed(copy) &&
+		may_see(copy.queue_id))
+		put_lease(&rows, copy, may_read("lease", "lease"));
 	return (Datum) 0;
 }
 

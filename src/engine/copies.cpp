@@ -45,6 +45,12 @@ copy_leases(const QueueRef &ref, LeaseCopy *copies, int most)
 	return n;
 }
 
+bool
+copy_lease_of(const Database *db, int64 job_id, LeaseCopy *copy)
+{
+	return look_at_lease(db, job_id, [&](const Lease &lease) { copy_lease(copy, &lease); });
+}
+
 static void
 note_late(const Lease &lease, int64 monotonic, LateLeases *late)
 {

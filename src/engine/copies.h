@@ -32,6 +32,9 @@ struct LeaseCopy
  */
 int copy_leases(const QueueRef &ref, LeaseCopy *copies, int most);
 
+/* Copy the lease of the job. Returns false if the job has no lease. */
+bool copy_lease_of(const Database *db, int64 job_id, LeaseCopy *copy);
+
 struct QueueCopy
 {
 	int32 queue_id;

@@ -24,15 +24,17 @@ enum class LeaseEnd : uint8
 	kMoved,	   /* the row was moved to another segment; the job has not changed */
 	kReleased, /* the worker has given the job back */
 	kCancelled,
-	kExpired, /* a waiting job has expired (expires_in) */
-	kChanged, /* a transaction has changed or removed a waiting job */
+	kExpired,  /* a waiting job has expired (expires_in) */
+	kChanged,  /* a transaction has changed or removed a waiting job */
+	kFinished, /* pgq_finish() has ended a waiting job; counted as a hand-out and its ack */
 };
 
 /* Return whether the job is gone for good. */
 inline bool
 is_gone(LeaseEnd how)
 {
-	return how == LeaseEnd::kAcked || how == LeaseEnd::kCancelled || how == LeaseEnd::kExpired;
+	return how == LeaseEnd::kAcked || how == LeaseEnd::kFinished || how == LeaseEnd::kCancelled ||
+		   how == LeaseEnd::kExpired;
 }
 
 /*
@@ -70,6 +72,7 @@ struct QueueCounters
 		switch (how)
 		{
 			case LeaseEnd::kAcked:
+			case LeaseEnd::kFinished:
 				return &acked;
 			case LeaseEnd::kFailed:
 				return &failed;

@@ -41,7 +41,7 @@ end_in_work(int64 job_id)
 	VirtualTransactionId other;
 	Records records;
 	uint64 serial = 0;
-	if (revoke(job_id, &serial, &ending, &other) != Revoked::kInHand)
+	if (revoke(job_id, LeaseEnd::kCancelled, &serial, &ending, &other) != Revoked::kInHand)
 		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 						errmsg("another transaction uses the lease of job %lld",
 							   static_cast<long long>(job_id))));

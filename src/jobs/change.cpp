@@ -35,36 +35,39 @@ lock_if_fleeting(SegmentSet &segments, const TakenLease &taken, const JobRow &ro
 		(void) keep_job(segments, row.place, row.job_id());
 }
 
-/* ---- cancel ---- */
+/* ---- cancel and finish ---- */
 
-/*
- * End the row of a cancelled job whose lease this transaction ends. Returns false if the row is
- * gone.
- */
-static bool
-end_cancelled(SegmentSet &segments, const EndingLease &ending)
+namespace {
+/* A verb that ends jobs by their ids, whether a worker has them or not. */
+struct EndById
 {
-	Records records;
-	bool ended = end_attempt_and_row(segments, records, ending, RowEnd::kCancelled,
-									 Outcome::kCancelled, nullptr);
-	if (ended)
-		records.write();
-	return ended;
-}
+	LeaseEnd waiting; /* how the lease ends that this transaction takes of a waiting job */
+	LeaseEnd leased;  /* how the lease of a worker ends */
+	RowEnd row;
+	Outcome outcome; /* of the attempt of a worker */
+	JobEnd told;	 /* what sessions learn that wait for the end of the job */
+};
+
+} // namespace
+
+static constexpr EndById cancelling = {LeaseEnd::kCancelled, LeaseEnd::kCancelled,
+									   RowEnd::kCancelled, Outcome::kCancelled, JobEnd::kCancelled};
+static constexpr EndById finishing = {LeaseEnd::kFinished, LeaseEnd::kAcked, RowEnd::kAcked,
+									  Outcome::kAcked, JobEnd::kAcked};
 
 /*
- * Cancel a job that a worker has. Returns false if the caller must look at the job again. *serial:
+ * End a job that a worker has. Returns false if the caller must look at the job again. *serial:
  * serial of the lease that an earlier call has revoked, or 0.
  */
 static bool
-cancel_leased(SegmentSet &segments, int64 job_id, uint64 *serial)
+end_leased(SegmentSet &segments, Records &records, const EndById &how, int64 job_id, uint64 *serial)
 {
 	EndingLease ending;
 	VirtualTransactionId other;
-	switch (revoke(job_id, serial, &ending, &other))
+	switch (revoke(job_id, how.leased, serial, &ending, &other))
 	{
 		case Revoked::kInHand:
-			return end_cancelled(segments, ending);
+			return end_attempt_and_row(segments, records, ending, how.row, how.outcome, nullptr);
 		case Revoked::kWait:
 			VirtualXactLock(other, true);
 			if (any_prepared())
@@ -89,39 +92,39 @@ keeps_finished_of(const JobRow &row, QueueRef ref)
 }
 
 /*
- * Cancel a live job, and return the state that it had before. Returns kNone if there is no such job
- * (*gone), or if the caller must look at the job again. *serial: as in cancel_leased().
+ * End a live job, and return the state that it had before. Returns kNone if there is no such job
+ * (*gone), or if the caller must look at the job again. *serial: as in end_leased().
  */
 static JobState
-cancel_live(SegmentSet &segments, int64 job_id, uint64 *serial, bool *gone)
+end_live(SegmentSet &segments, Records &records, const EndById &how, int64 job_id, uint64 *serial,
+		 bool *gone)
 {
 	JobRow row;
 	TakenLease taken;
-	JobFound found = find_waiting(segments, job_id, LeaseEnd::kCancelled, &row, &taken);
+	JobFound found = find_waiting(segments, job_id, how.waiting, &row, &taken);
 	*gone = found == JobFound::kNone;
 	if (found == JobFound::kLeased)
-		return cancel_leased(segments, job_id, serial) ? JobState::kLeased : JobState::kNone;
+		return end_leased(segments, records, how, job_id, serial) ? JobState::kLeased
+																  : JobState::kNone;
 	if (*gone)
 		return JobState::kNone;
 	/*
-	 * End the row, write the record, and tell sessions that wait in pgq_result for the end of the
+	 * End the row, add the record, and tell sessions that wait in pgq_result for the end of the
 	 * job.
 	 */
-	Records records;
 	const Finish finish = {&records, nullptr, nullptr};
-	if (end_row(segments, taken.ref, row.place, job_id, RowEnd::kCancelled, nullptr, true,
+	if (end_row(segments, taken.ref, row.place, job_id, how.row, nullptr, true,
 				keeps_finished_of(row, taken.ref) ? &finish : nullptr) != WriteResult::kDone)
 	{
 		give_back_gone(taken);
 		return JobState::kNone;
 	}
-	records.write();
 	if (taken.earlier || taken.lost)
 	{
 		reserve_lease_effects(1);
-		tell_at_commit(taken.ref, taken.lease, LeaseEnd::kCancelled, false);
+		tell_at_commit(taken.ref, taken.lease, how.waiting, false);
 	}
-	leave_to_row(taken, row, JobEnd::kCancelled);
+	leave_to_row(taken, row, how.told);
 	if (row.blocked())
 		return JobState::kBlocked;
 	return row.delayed() && DatumGetTimestampTz(row.value(kJobRunAt)) > wall_now()
@@ -143,7 +146,9 @@ cancel_job(int64 job_id)
 	 */
 	for (int looks = 0; state == JobState::kNone && looks < 2;)
 	{
-		state = cancel_live(segments, job_id, &serial, &gone);
+		Records records;
+		state = end_live(segments, records, cancelling, job_id, &serial, &gone);
+		records.write();
 		if (gone && delete_dead_letter(job_id))
 			state = JobState::kDead;
 		looks = gone ? looks + 1 : 0;
@@ -151,6 +156,24 @@ cancel_job(int64 job_id)
 	}
 	segments.close_unwritten();
 	return state;
+}
+
+bool
+finish_job(SegmentSet &segments, Records &records, int64 job_id)
+{
+	uint64 serial = 0;
+	bool gone = false;
+	refuse_if_subscribed();
+	while (!gone)
+	{
+		if (end_live(segments, records, finishing, job_id, &serial, &gone) != JobState::kNone)
+		{
+			records.write_if_many();
+			return true;
+		}
+		CHECK_FOR_INTERRUPTS();
+	}
+	return false;
 }
 
 /* ---- change ---- */

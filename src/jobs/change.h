@@ -7,6 +7,7 @@
 #pragma once
 
 #include "jobs/job_filter.h"
+#include "rows/record.h"
 #include "rows/write.h"
 
 namespace pgq {
@@ -26,6 +27,12 @@ enum class JobState : uint8
  * the lease of the job (as an ack does), but not for a transaction that has only claimed the job.
  */
 JobState cancel_job(int64 job_id);
+
+/*
+ * End the job as if its worker had acknowledged it, whether it waits or a worker has it. Waits as
+ * cancel_job() does. The caller writes the records. Returns false if there is no such job.
+ */
+bool finish_job(SegmentSet &segments, Records &records, int64 job_id);
 
 /*
  * Change a waiting job. to: the queue to which the job moves, locked for writing, or NULL. If the

@@ -45,7 +45,8 @@ count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
 static bool
 locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
 {
-	auto lock = how == LeaseEnd::kCancelled ? lock_job : lock_job_to_change;
+	bool ends = how == LeaseEnd::kCancelled || how == LeaseEnd::kFinished;
+	auto lock = ends ? lock_job : lock_job_to_change;
 	if (locate_job(segments, row->place, job_id, true, row) != WriteResult::kDone)
 		return false;
 	return !is_touched(row->tuple->t_data) ||
@@ -215,7 +216,7 @@ take_in_hand(int64 job_id, int64 token, Intent intent, LeaseEnd how, EndingLease
 }
 
 Revoked
-revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other)
+revoke(int64 job_id, LeaseEnd how, uint64 *serial, EndingLease *ending, VirtualTransactionId *other)
 {
 	Revoked result = Revoked::kAgain;
 	uint64 call = 0;
@@ -241,7 +242,7 @@ revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *
 		/* No other transaction uses the lease: end the lease with this transaction. */
 		note_ending(hold.ref(), lease, ending);
 		note_run(lease, &ending->run);
-		end_at_commit(ending->ref, lease, LeaseEnd::kCancelled);
+		end_at_commit(ending->ref, lease, how);
 		result = Revoked::kInHand;
 	});
 	/*

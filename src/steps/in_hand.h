@@ -74,10 +74,11 @@ enum class Revoked : uint8
 
 /*
  * Revoke the worker's lease, so that pgq_extend() fails from now on even while another transaction
- * uses the lease. If no other transaction uses the lease, end the lease when this transaction
- * commits. *serial: the number (serial_of()) of the lease that an earlier call for this job has
+ * uses the lease. If no other transaction uses the lease, end the lease, as `how` says, when this
+ * transaction commits. *serial: the number (serial_of()) of the lease that an earlier call for this job has
  * revoked, or 0; set to the number of the present lease.
  */
-Revoked revoke(int64 job_id, uint64 *serial, EndingLease *ending, VirtualTransactionId *other);
+Revoked revoke(int64 job_id, LeaseEnd how, uint64 *serial, EndingLease *ending,
+			   VirtualTransactionId *other);
 
 } // namespace pgq

@@ -19,6 +19,7 @@ end_of(LeaseEnd how, bool dead)
 	switch (how)
 	{
 		case LeaseEnd::kAcked:
+		case LeaseEnd::kFinished:
 			return JobEnd::kAcked;
 		case LeaseEnd::kCancelled:
 			return JobEnd::kCancelled;
@@ -57,8 +58,8 @@ count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hol
 	if (counter == nullptr || waited)
 		return;
 	/*
-	 * A CLAIMING lease belongs to a late ack: its job was handed out before the last start, so
-	 * count that hand-out now.
+	 * A CLAIMING lease belongs to a late ack, whose job was handed out before the last start, or to
+	 * a waiting job that pgq_finish() ends. So count the hand-out now.
 	 */
 	counters.handed_out += lease->state == LeaseState::kClaiming;
 	++*counter;
