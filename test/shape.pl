@@ -16,9 +16,10 @@ my $longest_file      = 450;
 # Room => rooms it may include besides itself. Arrows point down, to rooms that stand below; "core" has no server, "pg" is the
 # door to it.
 my %may_include = (
-	api       => [qw(worker row_changes topics handlers jobs batches dependencies schedules admin enqueue claim sync steps load ring rows catalog txn engine core pg)],
+	api       => [qw(worker mq row_changes topics handlers jobs batches dependencies schedules admin enqueue claim sync steps load ring rows catalog txn engine core pg)],
 	worker    => [qw(handlers jobs batches dependencies schedules admin enqueue claim sync steps load ring rows catalog txn engine core pg)],
 	row_changes => [qw(topics enqueue steps load rows catalog txn engine core pg)],
+	mq        => [qw(jobs enqueue claim steps load rows catalog txn engine core pg)],
 	topics    => [qw(enqueue steps load rows catalog txn engine core pg)],
 	handlers  => [qw(claim jobs steps load ring rows catalog txn engine core pg)],
 	jobs      => [qw(enqueue steps load ring rows catalog txn engine core pg)],
@@ -38,7 +39,7 @@ my %may_include = (
 	engine    => [qw(core pg)],
 	pg        => [],
 	core      => [],
-	''        => [qw(api worker row_changes topics handlers jobs batches dependencies schedules admin enqueue claim sync steps load ring rows catalog txn engine core pg)],    # src/pgq_ext.cpp
+	''        => [qw(api worker mq row_changes topics handlers jobs batches dependencies schedules admin enqueue claim sync steps load ring rows catalog txn engine core pg)],    # src/pgq_ext.cpp
 );
 
 # Files with private types that are still outside an unnamed namespace. This list may only become shorter.

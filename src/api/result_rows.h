@@ -94,6 +94,15 @@ public:
 		put_values(row.values_, row.nulls_, ResultRow<Column>::kColumns);
 	}
 
+	/* Add a row of n columns; further columns of the row type are NULL. */
+	void put_values(Datum *values, bool *nulls, int n)
+	{
+		if (likely(desc_->natts == n))
+			tuplestore_putvalues(info_->setResult, desc_, values, nulls);
+		else
+			put_longer(values, nulls, n);
+	}
+
 	/* Add a row of a function that returns one column. */
 	void put(Datum value)
 	{
@@ -130,13 +139,6 @@ private:
 		Tuplestorestate *rows = tuplestore_begin_heap(random, false, work_mem);
 		MemoryContextSwitchTo(caller);
 		return rows;
-	}
-	void put_values(Datum *values, bool *nulls, int n)
-	{
-		if (likely(desc_->natts == n))
-			tuplestore_putvalues(info_->setResult, desc_, values, nulls);
-		else
-			put_longer(values, nulls, n);
 	}
 	void put_longer(const Datum *values, const bool *nulls, int n);
 

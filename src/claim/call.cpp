@@ -28,7 +28,7 @@ claim_until_handed_out(const QueueRef *refs, char *const *names, int n, Claim *c
 	}
 }
 
-void
+int
 claim_for(const ClaimReceiver &receiver, const ClaimOptions &options, const QueueRef *refs,
 		  char *const *names, int n)
 {
@@ -45,6 +45,7 @@ claim_for(const ClaimReceiver &receiver, const ClaimOptions &options, const Queu
 	note_empty(refs, claim);
 	receiver.end(receiver.result, claim.ready, out);
 	end_claim_call();
+	return out.jobs;
 }
 
 } // namespace pgq

@@ -28,10 +28,10 @@ struct ClaimReceiver
 };
 
 /*
- * Claim from the n queues, on which the caller has checked the right of the current role. Raises
- * the errors of claim_jobs().
+ * Claim from the n queues, on which the caller has checked the right of the current role. Returns
+ * how many jobs were handed out. Raises the errors of claim_jobs().
  */
-void claim_for(const ClaimReceiver &receiver, const ClaimOptions &options, const QueueRef *refs,
+int claim_for(const ClaimReceiver &receiver, const ClaimOptions &options, const QueueRef *refs,
 			   char *const *names, int n);
 
 } // namespace pgq

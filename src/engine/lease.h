@@ -88,6 +88,7 @@ struct HandOut
 	const char *worker;
 	bool session_bound;
 	bool unbegun;			 /* Lease::unbegun */
+	bool undoable;			 /* Lease::undoable */
 	Place place;			 /* place of the row version */
 	int64 group;			 /* group of the row */
 	TimestampTz enqueued_at; /* enqueued_at of the row */

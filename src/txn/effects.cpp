@@ -259,6 +259,13 @@ hints_of(const QueueRef &ref)
 	return nullptr;
 }
 
+bool
+has_new_hints(const QueueRef &ref)
+{
+	const QueueHints *jobs = hints_of(ref);
+	return jobs != nullptr && (jobs->hints.size > 0 || jobs->is_shed);
+}
+
 /*
  * Keep as many hints of the subtransaction as fit into a window: those with the smallest keys. Drop
  * its other hints, but note their smallest key and smallest timer key, so that the commit pulls the

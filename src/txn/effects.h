@@ -227,6 +227,9 @@ void reserve_hints(const QueueRef &ref, Oid incarnation, int n);
 /* File the hint of the job at commit. is_new: count the job as enqueued; a retry does not count. */
 void add_hint(const QueueRef &ref, const Hint &hint, bool is_new);
 
+/* Return whether this transaction will file hints of the queue at commit. */
+bool has_new_hints(const QueueRef &ref);
+
 /*
  * Note that a row was written whose job cannot be filed, because its queue has no slot. At commit
  * the queue may have a slot, with memory that was read without this row. So all queues of the

@@ -1,0 +1,376 @@
+/*
+ * Functions of the extension pgmq, except those that claim (message_read.cpp): send, delete, archive,
+ * set_vt, and the functions behind its views. Their SQL declarations are in /pgmq/schema.
+ */
+#include "api/args.h"
+#include "api/message_args.h"
+#include "api/result_rows.h"
+#include "catalog/owner_sql.h"
+#include "mq/change.h"
+#include "mq/send.h"
+#include "pg/clock.h"
+
+#include <algorithm>
+
+namespace pgq {
+
+/* ---- arguments ---- */
+
+MessageQueue
+message_queue(FunctionCallInfo fcinfo, AclMode needed)
+{
+	Oid schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	return find_message_queue(schema, DatumGetTextPP(required(fcinfo, 0, "queue_name")), needed);
+}
+
+/* Return the time that is that many seconds from now. */
+static TimestampTz
+after_seconds(int32 seconds)
+{
+	return wall_now() + seconds * USECS_PER_SEC;
+}
+
+static Datum
+value_or_null(FunctionCallInfo fcinfo, int i)
+{
+	return given(fcinfo, i) ? PG_GETARG_DATUM(i) : Datum{0};
+}
+
+static TimestampTz
+time_argument(FunctionCallInfo fcinfo, int i, const char *name)
+{
+	if (!given(fcinfo, i))
+		ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("%s must not be null", name)));
+	return PG_GETARG_TIMESTAMPTZ(i);
+}
+
+static TimestampTz
+seconds_argument(FunctionCallInfo fcinfo, int i, const char *name)
+{
+	if (!given(fcinfo, i))
+		ereport(ERROR, (errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("%s must not be null", name)));
+	return after_seconds(PG_GETARG_INT32(i));
+}
+
+/* Return the ids of the array, in ascending order, so that two calls cannot deadlock. */
+static int
+message_ids(FunctionCallInfo fcinfo, int i, Datum **ids)
+{
+	if (!given(fcinfo, i))
+		return 0;
+	int n = elements_of(PG_GETARG_DATUM(i), INT8OID, "msg_ids", ids);
+	std::sort(*ids, *ids + n, [](Datum a, Datum b) { return DatumGetInt64(a) < DatumGetInt64(b); });
+	return n;
+}
+
+/* ---- send ---- */
+
+/*
+ * Send the notifications that pgmq.enable_notify_insert() has asked for. The table of throttles is
+ * empty in most databases, which one look at the size of its file shows.
+ */
+static void
+notify_of(Oid schema, const MessageQueue &queue)
+{
+	Oid table = get_relname_relid("notify_insert_throttle", schema);
+	if (!OidIsValid(table))
+		return;
+	Relation rel = table_open(table, AccessShareLock);
+	bool empty = RelationGetNumberOfBlocks(rel) == 0;
+	table_close(rel, NoLock);
+	if (empty)
+		return;
+	const SpiArgument view[] = {{OIDOID, ObjectIdGetDatum(queue.view), false}};
+	char *call = psprintf("SELECT %s._notify($1)", quote_identifier(get_namespace_name(schema)));
+	as_owner([&] { (void) spi_execute(call, view); });
+}
+
+static Datum
+send_one(FunctionCallInfo fcinfo, Datum headers, TimestampTz vt)
+{
+	start_write("pgmq.send()");
+	MessageQueue queue = message_queue(fcinfo, ACL_INSERT);
+	NewMessage message = {value_or_null(fcinfo, 1), headers};
+	int64 id;
+	send_messages(queue, &message, 1, vt, &id);
+	notify_of(get_func_namespace(fcinfo->flinfo->fn_oid), queue);
+	PG_RETURN_INT64(id);
+}
+
+/* Deconstruct an array of jsonb, whose elements may be NULL: then the element is 0. */
+static int
+bodies_of(Datum array, Datum **bodies)
+{
+	bool *nulls;
+	int n;
+	deconstruct_array(DatumGetArrayTypeP(array), JSONBOID, -1, false, TYPALIGN_INT, bodies, &nulls,
+					  &n);
+	for (int i = 0; i < n; i++)
+		if (nulls[i])
+			(*bodies)[i] = Datum{0};
+	return n;
+}
+
+static void
+send_many(FunctionCallInfo fcinfo, ResultRows *result)
+{
+	MessageQueue queue = message_queue(fcinfo, ACL_INSERT);
+	TimestampTz vt = time_argument(fcinfo, 3, "delay");
+	Datum *bodies = nullptr;
+	Datum *headers = nullptr;
+	int n = given(fcinfo, 1) ? bodies_of(PG_GETARG_DATUM(1), &bodies) : 0;
+	int n_headers = given(fcinfo, 2) ? bodies_of(PG_GETARG_DATUM(2), &headers) : 0;
+	auto *messages = static_cast<NewMessage *>(palloc0((n + 1) * sizeof(NewMessage)));
+	auto *ids = static_cast<int64 *>(palloc((n + 1) * sizeof(int64)));
+	for (int i = 0; i < n; i++)
+		messages[i] = {bodies[i], i < n_headers ? headers[i] : Datum{0}};
+	send_messages(queue, messages, n, vt, ids);
+	for (int i = 0; i < n; i++)
+		result->put(Int64GetDatum(ids[i]));
+	if (n > 0)
+		notify_of(get_func_namespace(fcinfo->flinfo->fn_oid), queue);
+}
+
+/* ---- archive ---- */
+
+static constexpr char archive_statement[] =
+	"INSERT INTO %s (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)"
+	" VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+/*
+ * Insert the ended message into the archive, with the rights of the caller. The archive is a table of
+ * the user, who may have added triggers.
+ */
+static void
+keep_in_archive(const char *statement, const Message &message)
+{
+	Oid types[kMessageColumns] = {INT8OID,		  INT4OID,	TIMESTAMPTZOID, TIMESTAMPTZOID,
+								  TIMESTAMPTZOID, JSONBOID, JSONBOID};
+	char nulls[kMessageColumns + 1] = {};
+	Datum values[kMessageColumns];
+	for (int i = 0; i < kMessageColumns; i++)
+	{
+		values[i] = message.values[i];
+		nulls[i] = message.nulls[i] ? 'n' : ' ';
+	}
+	SPI_connect();
+	if (SPI_execute_with_args(statement, kMessageColumns, types, values, nulls, false, 0) !=
+		SPI_OK_INSERT)
+		elog(ERROR, "could not insert into the archive");
+	SPI_finish();
+}
+
+/* Archive the messages; call archived(id) for each. */
+template <typename Archived>
+static void
+archive(FunctionCallInfo fcinfo, Datum *ids, int n, Archived archived)
+{
+	MessageQueue queue = message_queue(fcinfo, ACL_DELETE);
+	char *table = get_rel_name(queue.view);
+	Oid schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	table[0] = 'a';
+	char *statement =
+		psprintf(archive_statement, quote_qualified_identifier(get_namespace_name(schema), table));
+	for (int i = 0; i < n; i++)
+	{
+		Message message;
+		CHECK_FOR_INTERRUPTS();
+		if (!end_message(queue, DatumGetInt64(ids[i]), &message))
+			continue;
+		keep_in_archive(statement, message);
+		archived(ids[i]);
+	}
+}
+
+/* ---- set_vt ---- */
+
+static void
+set_times(FunctionCallInfo fcinfo, Datum *ids, int n, TimestampTz vt)
+{
+	MessageQueue queue = message_queue(fcinfo, ACL_UPDATE);
+	ResultRows result(fcinfo, "message_record", message_columns);
+	for (int i = 0; i < n; i++)
+	{
+		Message message;
+		CHECK_FOR_INTERRUPTS();
+		if (set_message_time(queue, DatumGetInt64(ids[i]), vt) &&
+			read_message(queue, DatumGetInt64(ids[i]), true, &message))
+			result.put_values(message.values, message.nulls, kMessageColumns);
+	}
+}
+
+/* ---- the view of a queue ---- */
+
+namespace {
+
+enum class LeasePart
+{
+	kReadCt,
+	kLastReadAt,
+	kVt,
+	kColumns
+};
+
+} // namespace
+} // namespace pgq
+
+using namespace pgq;
+
+extern "C" {
+PG_FUNCTION_INFO_V1(pgq_mq_send);
+PG_FUNCTION_INFO_V1(pgq_mq_send_headers);
+PG_FUNCTION_INFO_V1(pgq_mq_send_in);
+PG_FUNCTION_INFO_V1(pgq_mq_send_at);
+PG_FUNCTION_INFO_V1(pgq_mq_send_headers_in);
+PG_FUNCTION_INFO_V1(pgq_mq_send_headers_at);
+PG_FUNCTION_INFO_V1(pgq_mq_send_batch);
+PG_FUNCTION_INFO_V1(pgq_mq_delete);
+PG_FUNCTION_INFO_V1(pgq_mq_delete_many);
+PG_FUNCTION_INFO_V1(pgq_mq_archive);
+PG_FUNCTION_INFO_V1(pgq_mq_archive_many);
+PG_FUNCTION_INFO_V1(pgq_mq_set_vt);
+PG_FUNCTION_INFO_V1(pgq_mq_set_vt_many);
+PG_FUNCTION_INFO_V1(pgq_mq_lease);
+PG_FUNCTION_INFO_V1(pgq_mq_last_read);
+
+/* send(queue_name, msg), and with headers, a delay in seconds, a time, or two of these. */
+PGDLLEXPORT Datum
+pgq_mq_send(PG_FUNCTION_ARGS)
+{
+	return send_one(fcinfo, Datum{0}, DT_NOBEGIN);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_headers(PG_FUNCTION_ARGS)
+{
+	return send_one(fcinfo, value_or_null(fcinfo, 2), DT_NOBEGIN);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_in(PG_FUNCTION_ARGS)
+{
+	return send_one(fcinfo, Datum{0}, seconds_argument(fcinfo, 2, "delay"));
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_at(PG_FUNCTION_ARGS)
+{
+	return send_one(fcinfo, Datum{0}, time_argument(fcinfo, 2, "delay"));
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_headers_in(PG_FUNCTION_ARGS)
+{
+	return send_one(fcinfo, value_or_null(fcinfo, 2), seconds_argument(fcinfo, 3, "delay"));
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_headers_at(PG_FUNCTION_ARGS)
+{
+	return send_one(fcinfo, value_or_null(fcinfo, 2), time_argument(fcinfo, 3, "delay"));
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_batch(PG_FUNCTION_ARGS)
+{
+	start_write("pgmq.send_batch()");
+	ResultRows result(fcinfo);
+	send_many(fcinfo, &result);
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_mq_delete(PG_FUNCTION_ARGS)
+{
+	start_write("pgmq.delete()");
+	MessageQueue queue = message_queue(fcinfo, ACL_DELETE);
+	PG_RETURN_BOOL(given(fcinfo, 1) && end_message(queue, PG_GETARG_INT64(1), nullptr));
+}
+
+PGDLLEXPORT Datum
+pgq_mq_delete_many(PG_FUNCTION_ARGS)
+{
+	start_write("pgmq.delete()");
+	MessageQueue queue = message_queue(fcinfo, ACL_DELETE);
+	ResultRows result(fcinfo);
+	Datum *ids = nullptr;
+	int n = message_ids(fcinfo, 1, &ids);
+	for (int i = 0; i < n; i++)
+		if (end_message(queue, DatumGetInt64(ids[i]), nullptr))
+			result.put(ids[i]);
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_mq_archive(PG_FUNCTION_ARGS)
+{
+	start_write("pgmq.archive()");
+	bool done = false;
+	Datum id = value_or_null(fcinfo, 1);
+	archive(fcinfo, &id, given(fcinfo, 1) ? 1 : 0, [&](Datum) { done = true; });
+	PG_RETURN_BOOL(done);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_archive_many(PG_FUNCTION_ARGS)
+{
+	start_write("pgmq.archive()");
+	ResultRows result(fcinfo);
+	Datum *ids = nullptr;
+	int n = message_ids(fcinfo, 1, &ids);
+	archive(fcinfo, ids, n, [&](Datum id) { result.put(id); });
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_mq_set_vt(PG_FUNCTION_ARGS)
+{
+	start_write("pgmq.set_vt()");
+	Datum id = value_or_null(fcinfo, 1);
+	set_times(fcinfo, &id, given(fcinfo, 1) ? 1 : 0, time_argument(fcinfo, 2, "vt"));
+	return (Datum) 0;
+}
+
+PGDLLEXPORT Datum
+pgq_mq_set_vt_many(PG_FUNCTION_ARGS)
+{
+	start_write("pgmq.set_vt()");
+	Datum *ids = nullptr;
+	int n = message_ids(fcinfo, 1, &ids);
+	set_times(fcinfo, ids, n, time_argument(fcinfo, 2, "vt"));
+	return (Datum) 0;
+}
+
+/*
+ * The part of a message that its lease decides, for the view of the queue: no row if the job has no
+ * lease, or if the caller has no SELECT on the view.
+ */
+PGDLLEXPORT Datum
+pgq_mq_lease(PG_FUNCTION_ARGS)
+{
+	using enum LeasePart;
+	start_verb("pgmq._lease()");
+	ResultRows result(fcinfo);
+	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
+	LeaseCopy lease;
+	if (!copy_message_lease(job_id, &lease) ||
+		!may_read_message(get_func_namespace(fcinfo->flinfo->fn_oid), job_id))
+		return (Datum) 0;
+	ResultRow<LeasePart> row;
+	row.set(kReadCt, lease.attempt);
+	row.set(kLastReadAt, lease.claimed_at);
+	row.set(kVt, lease.expires_at);
+	result.put(row);
+	return (Datum) 0;
+}
+
+/* The time of the lease whose token is in the fence of a row; NULL if there was none. */
+PGDLLEXPORT Datum
+pgq_mq_last_read(PG_FUNCTION_ARGS)
+{
+	TimestampTz time;
+	if (!given(fcinfo, 0) || !last_read_at(PG_GETARG_INT64(0), &time))
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(time);
+}
+}

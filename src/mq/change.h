@@ -1,0 +1,38 @@
+/* Messages by their ids. */
+#pragma once
+
+#include "mq/message.h"
+#include "mq/queue.h"
+
+namespace pgq {
+
+/*
+ * Read the message, as this transaction sees it. Returns false if there is none. With `wait`, waits
+ * for a transaction that is changing the row.
+ */
+bool read_message(const MessageQueue &queue, int64 msg_id, bool wait, Message *message);
+
+/* End the message. Returns false if there is none. *message: the message, unless null. */
+bool end_message(const MessageQueue &queue, int64 msg_id, Message *message);
+
+/*
+ * Let the message be read from `vt` on, and by nobody before, whether it is being read or not. A
+ * rollback undoes that. Returns false if there is no such message.
+ */
+bool set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt);
+
+/*
+ * Reads without a lease, by a write of the row: for what a claim cannot do, such as a time of 0, a
+ * condition, or messages that this transaction has sent. A claim that is looking at such a message
+ * finds its row locked. vt: microseconds for which nobody else gets the message.
+ *
+ * take_message() reads one message; false if it cannot be read now. take_messages() reads at most
+ * `most` messages whose bodies contain `condition` (jsonb; 0: any), and end_messages() ends messages
+ * as they are. Both return the number of messages.
+ */
+bool take_message(const MessageQueue &queue, int64 msg_id, int64 vt, Message *message);
+int take_messages(const MessageQueue &queue, Datum condition, int most, int64 vt,
+				  Message *messages);
+int end_messages(const MessageQueue &queue, int most, Message *messages);
+
+} // namespace pgq

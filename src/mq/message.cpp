@@ -1,0 +1,74 @@
+#include "mq/message.h"
+
+#include "engine/token.h"
+#include "load/attach.h"
+#include "mq/queue.h"
+
+namespace pgq {
+
+const Column message_columns[kMessageColumns] = {
+	{"msg_id", kInt8, kOrNull},
+	{"read_ct", kInt4, kOrNull},
+	{"enqueued_at", kTimestamptz, kOrNull},
+	{"last_read_at", kTimestamptz, kOrNull},
+	{"vt", kTimestamptz, kOrNull},
+	{"message", kJsonb, kOrNull},
+	{"headers", kJsonb, kOrNull},
+};
+
+bool
+last_read_at(int64 fence, TimestampTz *time)
+{
+	/* The fence is negative if the lease was lost. */
+	int64 token = fence < 0 ? -fence : fence;
+	*time = time_of_prefix(prefix_of(token));
+	return token != 0;
+}
+
+static Datum
+untoasted(const JobRow &row, JobColumn column)
+{
+	return PointerGetDatum(PG_DETOAST_DATUM_PACKED(row.value(column)));
+}
+
+Message
+message_of(const JobRow &row)
+{
+	using enum MessageColumn;
+	Message message;
+	int32 attempts = DatumGetInt32(row.value(kJobAttempts));
+	TimestampTz read_at;
+	memset(message.nulls, true, sizeof(message.nulls));
+	message.set(kMsgId, Int64GetDatum(message_id(row.job_id())));
+	message.set(kReadCt, Int32GetDatum(attempts));
+	message.set(kEnqueuedAt, row.value(kJobEnqueuedAt));
+	if (attempts > 0 && !row.is_null(kJobFence) &&
+		last_read_at(DatumGetInt64(row.value(kJobFence)), &read_at))
+		message.set(kLastReadAt, TimestampTzGetDatum(read_at));
+	message.set(kVt, row.value(kJobRunAt));
+	/* A job needs a payload. The column `progress`, which messages do not use, marks a NULL. */
+	if (row.is_null(kJobProgress))
+		message.set(kMessage, untoasted(row, kJobPayload));
+	if (!row.is_null(kJobHeaders))
+		message.set(kHeaders, untoasted(row, kJobHeaders));
+	return message;
+}
+
+void
+show_lease(Message *message, int32 attempt, TimestampTz read_at, TimestampTz end)
+{
+	using enum MessageColumn;
+	message->set(kReadCt, Int32GetDatum(attempt));
+	message->set(kLastReadAt, TimestampTzGetDatum(read_at));
+	message->set(kVt, TimestampTzGetDatum(end));
+}
+
+bool
+copy_message_lease(int64 job_id, LeaseCopy *lease)
+{
+	return copy_lease_of(tables().database, job_id, lease) &&
+		   (lease->state == LeaseState::kClaimed || lease->state == LeaseState::kLost ||
+			lease->state == LeaseState::kReaping);
+}
+
+} // namespace pgq

@@ -1,0 +1,57 @@
+/* A message as the type pgmq.message_record shows it. */
+#pragma once
+
+#include "catalog/column.h"
+#include "engine/copies.h"
+#include "rows/job.h"
+
+namespace pgq {
+
+/* Attributes of pgmq.message_record, in order. */
+enum class MessageColumn
+{
+	kMsgId,
+	kReadCt,
+	kEnqueuedAt,
+	kLastReadAt,
+	kVt,
+	kMessage,
+	kHeaders,
+	kColumns
+};
+inline constexpr int kMessageColumns = static_cast<int>(MessageColumn::kColumns);
+
+/* The values of a message. Values of variable length are copies that are not toasted. */
+extern const Column message_columns[kMessageColumns];
+
+struct Message
+{
+	Datum values[kMessageColumns];
+	bool nulls[kMessageColumns];
+
+	void set(MessageColumn column, Datum value)
+	{
+		values[static_cast<int>(column)] = value;
+		nulls[static_cast<int>(column)] = false;
+	}
+};
+
+/*
+ * Return the message of a row whose job has no lease, or has had none when it was read. The values of
+ * variable length may point into the row. The caller has locked the segment of the row.
+ */
+Message message_of(const JobRow &row);
+
+/* Let the message show a lease: how often and when it was read, and until when nobody else gets it. */
+void show_lease(Message *message, int32 attempt, TimestampTz read_at, TimestampTz end);
+
+/*
+ * Copy the lease of the message's job. Returns false if there is none, or only one that a transaction
+ * has taken for a short use.
+ */
+bool copy_message_lease(int64 job_id, LeaseCopy *lease);
+
+/* Return the time of the lease whose token is in the fence of a row; false: there was none. */
+bool last_read_at(int64 fence, TimestampTz *time);
+
+} // namespace pgq

@@ -1,0 +1,161 @@
+#include "mq/queue.h"
+
+#include "catalog/column.h"
+#include "catalog/queue_row.h"
+#include "load/attach.h"
+#include "pg/scope.h"
+
+namespace pgq {
+
+namespace {
+/* Columns of pgmq.queue_slot. */
+enum SlotColumn : AttrNumber
+{
+	kSlotView = 1,
+	kSlotSlot,
+	kSlotQueueId,
+	kSlotColumns = kSlotQueueId,
+};
+
+/* A queue that this session has found before. The slot of a view never changes. */
+struct KnownQueue
+{
+	Oid view; /* key of the hash table */
+	int32 slot;
+	int32 queue_id;
+};
+
+} // namespace
+static constexpr Column slot_columns[kSlotColumns] = {
+	{"view", REGCLASSOID, kOrNull},
+	{"slot", INT4OID, kOrNull},
+	{"queue_id", INT4OID, kOrNull},
+};
+
+static constinit HTAB *known_queues = nullptr;
+/* The view of each slot, as far as this session knows. A view that is gone was known too long. */
+static constinit Oid view_of_slot[kMessageSlots + 1] = {};
+
+static HTAB *
+queues_of_session()
+{
+	if (known_queues == nullptr)
+	{
+		HASHCTL info{};
+		info.keysize = sizeof(Oid);
+		info.entrysize = sizeof(KnownQueue);
+		known_queues = hash_create("pgmq queues", 32, &info, HASH_ELEM | HASH_BLOBS);
+	}
+	return known_queues;
+}
+
+/* Read all rows of the table, and remember them. */
+static void
+read_slots(Oid schema)
+{
+	Oid table = get_relname_relid("queue_slot", schema);
+	if (!OidIsValid(table))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("table \"queue_slot\" of extension \"pgmq\" does not exist")));
+	Relation rel = table_open(table, AccessShareLock);
+	check_columns(rel, slot_columns, kSlotColumns);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, nullptr);
+	HeapTuple tuple;
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		bool is_null[kSlotColumns];
+		auto value = [&](SlotColumn column) {
+			return heap_getattr(tuple, column, RelationGetDescr(rel), &is_null[column - 1]);
+		};
+		Oid view = DatumGetObjectId(value(kSlotView));
+		int32 slot = DatumGetInt32(value(kSlotSlot));
+		int32 queue_id = DatumGetInt32(value(kSlotQueueId));
+		if (is_null[0] || is_null[1] || is_null[2] || slot < 1 || slot > kMessageSlots)
+			continue;
+		bool found;
+		auto *known =
+			static_cast<KnownQueue *>(hash_search(queues_of_session(), &view, HASH_ENTER, &found));
+		known->slot = slot;
+		known->queue_id = queue_id;
+		view_of_slot[slot] = view;
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+}
+
+static const KnownQueue *
+known_queue(Oid view)
+{
+	return static_cast<KnownQueue *>(hash_search(queues_of_session(), &view, HASH_FIND, nullptr));
+}
+
+/* Return the name of the view in lower case, cut as the parser cuts identifiers. */
+static char *
+view_name(const text *name)
+{
+	char *joined = psprintf("q_%s", text_to_cstring(name));
+	char *lower = str_tolower(joined, strlen(joined), DEFAULT_COLLATION_OID);
+	truncate_identifier(lower, static_cast<int>(strlen(lower)), false);
+	return lower;
+}
+
+MessageQueue
+find_message_queue(Oid schema, const text *name, AclMode needed)
+{
+	char *view = view_name(name);
+	MessageQueue queue{};
+	queue.view = get_relname_relid(view, schema);
+	if (!OidIsValid(queue.view))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"%s.%s\" does not exist", get_namespace_name(schema), view),
+				 errhint("Create the queue with pgmq.create().")));
+	AclResult allowed = pg_class_aclcheck(queue.view, GetUserId(), needed);
+	if (allowed != ACLCHECK_OK)
+		aclcheck_error(allowed, OBJECT_VIEW, view);
+	const KnownQueue *known = known_queue(queue.view);
+	if (known == nullptr)
+	{
+		read_slots(schema);
+		known = known_queue(queue.view);
+	}
+	queue.sequence = get_relname_relid(psprintf("%s_msg_id_seq", view), schema);
+	if (known == nullptr || !OidIsValid(queue.sequence))
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("relation \"%s\" is not a queue", view),
+						errhint("A table that the original pgmq has left becomes a queue by "
+								"pgmq.adopt().")));
+	queue.slot = known->slot;
+	queue.queue_id = known->queue_id;
+	return queue;
+}
+
+QueueRef
+jobs_of(const MessageQueue &queue)
+{
+	QueueRef ref;
+	if (!attach_queue_by_id(tables(), queue.queue_id, &ref))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the queue of pgq_ext behind \"%s\" was dropped", get_rel_name(queue.view)),
+				 errhint("Drop the queue with pgmq.drop_queue(), and create it again.")));
+	return ref;
+}
+
+bool
+may_read_message(Oid schema, int64 job_id)
+{
+	int64 slot = job_id / kMessageIds;
+	if (slot < 1 || slot > kMessageSlots)
+		return false;
+	if (!OidIsValid(view_of_slot[slot]) ||
+		!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(view_of_slot[slot])))
+		read_slots(schema);
+	Oid view = view_of_slot[slot];
+	return OidIsValid(view) && SearchSysCacheExists1(RELOID, ObjectIdGetDatum(view)) &&
+		   pg_class_aclcheck(view, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+}
+
+} // namespace pgq

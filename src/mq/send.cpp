@@ -1,0 +1,81 @@
+#include "mq/send.h"
+
+#include "enqueue/enqueue.h"
+#include "pg/clock.h"
+#include "steps/depth.h"
+
+namespace pgq {
+
+/*
+ * Return the priority of a message. Jobs with a greater priority are handed out first, so messages
+ * are read in the order of their ids, up to the 4,294,967,295th message of a queue.
+ */
+static int32
+priority_of(int64 msg_id)
+{
+	return static_cast<int32>(Max(INT64CONST(2147483647) - msg_id, INT64CONST(-2147483648)));
+}
+
+static Datum
+jsonb_of(const char *json)
+{
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json));
+}
+
+static NewJob
+job_of_message(const MessageQueue &queue, const NewMessage &message, int64 msg_id, TimestampTz now,
+			   TimestampTz vt)
+{
+	NewJob job;
+	job.set(kJobId, Int64GetDatum(queue.job_id(msg_id)));
+	job.set(kJobQueueId, Int32GetDatum(queue.queue_id));
+	job.set(kJobEnqueuedAt, TimestampTzGetDatum(now));
+	job.set(kJobRunAt, TimestampTzGetDatum(vt));
+	job.set(kJobPriority, Int32GetDatum(priority_of(msg_id)));
+	job.set(kJobAttempts, Int32GetDatum(0));
+	job.set(kJobPayload, message.message != 0 ? message.message : jsonb_of("null"));
+	/* A job needs a payload, so a mark says that the message is NULL: see message_of(). */
+	if (message.message == 0)
+		job.set(kJobProgress, jsonb_of("null"));
+	if (message.headers != 0)
+		job.set(kJobHeaders, message.headers);
+	return job;
+}
+
+static int64
+next_id(const MessageQueue &queue)
+{
+	int64 id = nextval_internal(queue.sequence, false);
+	if (!queue.has(id))
+		ereport(ERROR, (errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+						errmsg("message id %lld is out of range", static_cast<long long>(id)),
+						errdetail("The ids of a queue are greater than 0 and less than %lld.",
+								  static_cast<long long>(kMessageIds))));
+	return id;
+}
+
+void
+send_messages(const MessageQueue &queue, const NewMessage *messages, int n, TimestampTz vt,
+			  int64 *ids)
+{
+	QueueRef ref;
+	NewJob batch[kInsertBatch];
+	TimestampTz now = wall_now();
+	if (!queue_for_publish(queue.queue_id, &ref))
+		(void) jobs_of(queue); /* raises the error */
+	enter_queue(ref, n);
+	for (int done = 0; done < n;)
+	{
+		int part = Min(n - done, kInsertBatch);
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < part; i++)
+		{
+			ids[done + i] = next_id(queue);
+			batch[i] = job_of_message(queue, messages[done + i], ids[done + i], now, Max(vt, now));
+		}
+		enqueue_jobs(ref, batch, part, nullptr);
+		done += part;
+	}
+}
+
+} // namespace pgq
