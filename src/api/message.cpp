@@ -69,9 +69,10 @@ message_ids(FunctionCallInfo fcinfo, int i, Datum **ids)
  * Send the notifications that pgmq.enable_notify_insert() has asked for. The table of throttles is
  * empty in most databases, which one look at the size of its file shows.
  */
-static void
-notify_of(Oid schema, const MessageQueue &queue)
+void
+notify_of_insert(FunctionCallInfo fcinfo, const MessageQueue &queue)
 {
+	Oid schema = get_func_namespace(fcinfo->flinfo->fn_oid);
 	Oid table = get_relname_relid("notify_insert_throttle", schema);
 	if (!OidIsValid(table))
 		return;
@@ -93,7 +94,7 @@ send_one(FunctionCallInfo fcinfo, Datum headers, TimestampTz vt)
 	NewMessage message = {value_or_null(fcinfo, 1), headers};
 	int64 id;
 	send_messages(queue, &message, 1, vt, &id);
-	notify_of(get_func_namespace(fcinfo->flinfo->fn_oid), queue);
+	notify_of_insert(fcinfo, queue);
 	PG_RETURN_INT64(id);
 }
 
@@ -128,7 +129,7 @@ send_many(FunctionCallInfo fcinfo, ResultRows *result)
 	for (int i = 0; i < n; i++)
 		result->put(Int64GetDatum(ids[i]));
 	if (n > 0)
-		notify_of(get_func_namespace(fcinfo->flinfo->fn_oid), queue);
+		notify_of_insert(fcinfo, queue);
 }
 
 /* ---- archive ---- */

@@ -11,4 +11,7 @@ namespace pgq {
  */
 MessageQueue message_queue(FunctionCallInfo fcinfo, AclMode needed);
 
+/* Send the notifications that pgmq.enable_notify_insert() has asked for, after an insert. */
+void notify_of_insert(FunctionCallInfo fcinfo, const MessageQueue &queue);
+
 } // namespace pgq

@@ -18,6 +18,7 @@ copy_lease(LeaseCopy *copy, const Lease *lease)
 	copy->expires_at = lease->expires_at;
 	copy->pinned = lease->pins > 0;
 	copy->session_bound = lease->session_bound;
+	copy->ends_here = lease->ending && is_me(lease->user);
 	copy->moving = is_moving(lease);
 	copy->changing = lease->state == LeaseState::kClaiming && lease->uses > 0;
 	if (lease->state == LeaseState::kHeld)

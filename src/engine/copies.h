@@ -21,7 +21,8 @@ struct LeaseCopy
 	bool pinned;
 	bool session_bound;
 	bool moving;
-	bool changing; /* a transaction has taken the lease of a waiting job to change it */
+	bool ends_here; /* this transaction ends the lease when it commits */
+	bool changing;	/* a transaction has taken the lease of a waiting job to change it */
 	/* label of the worker; in state HELD: virtual transaction id of a holder, as in pg_locks */
 	char worker[kWorkerNameMax + 1];
 };

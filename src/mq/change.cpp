@@ -40,15 +40,6 @@ end_message(const MessageQueue &queue, int64 msg_id, Message *message)
 	return ended;
 }
 
-/* Return the interval of that many microseconds. */
-static Datum
-interval_of(int64 microseconds)
-{
-	auto *interval = static_cast<Interval *>(palloc0(sizeof(Interval)));
-	interval->time = Max(microseconds, INT64CONST(0));
-	return IntervalPGetDatum(interval);
-}
-
 /*
  * End the lease of a message that is being read, as a failed attempt: the row keeps the number of
  * reads and the time of the last one, and becomes due at `vt`. So the change is a part of this
@@ -58,12 +49,12 @@ static bool
 delay_leased(int64 job_id, TimestampTz vt)
 {
 	LeaseCopy lease;
-	if (!copy_lease_of(tables().database, job_id, &lease) || lease.state != LeaseState::kClaimed)
+	if (!copy_message_lease(job_id, &lease) || lease.state != LeaseState::kClaimed)
 		return false;
 	Failure failure{};
 	failure.fence = lease.token;
-	failure.retry = failure.has_retry_in = true;
-	failure.retry_in = interval_of(vt - wall_now());
+	failure.retry = true;
+	failure.retry_at = vt;
 	return fail_job(job_id, failure) == AttemptEnd::kRetry;
 }
 
@@ -85,6 +76,42 @@ set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt)
 		CHECK_FOR_INTERRUPTS();
 	}
 	return queue.has(msg_id);
+}
+
+/* Return whether the column has another value. A value of variable length counts as another one. */
+static bool
+differs(const Message &before, const Message &after, MessageColumn column)
+{
+	bool by_reference = column == MessageColumn::kMessage || column == MessageColumn::kHeaders;
+	return before.get(column) != after.get(column) || (by_reference && after.get(column) != 0);
+}
+
+bool
+change_message(const MessageQueue &queue, const Message &before, const Message &after)
+{
+	using enum MessageColumn;
+	int64 msg_id = DatumGetInt64(before.get(kMsgId));
+	TimestampTz vt = DatumGetTimestampTz(after.get(kVt));
+	JobChange change{};
+	if (!set_message_time(queue, msg_id, vt))
+		return false;
+	if (differs(before, after, kReadCt))
+		change.set(kJobAttempts, after.get(kReadCt));
+	if (differs(before, after, kEnqueuedAt))
+		change.set(kJobEnqueuedAt, after.get(kEnqueuedAt));
+	if (differs(before, after, kMessage))
+	{
+		Datum null = DirectFunctionCall1(jsonb_in, CStringGetDatum("null"));
+		change.set(kJobPayload, after.get(kMessage) != 0 ? after.get(kMessage) : null);
+		change.set(kJobProgress, null);
+		if (after.get(kMessage) != 0)
+			change.set_null(kJobProgress);
+	}
+	if (differs(before, after, kHeaders))
+		change.set(kJobHeaders, after.get(kHeaders));
+	if (after.get(kHeaders) == 0)
+		change.set_null(kJobHeaders);
+	return update_job(queue.job_id(msg_id), change, nullptr);
 }
 
 /* ---- reading without a lease ---- */
@@ -130,7 +157,7 @@ take_message(const MessageQueue &queue, int64 msg_id, int64 vt, Message *message
 	SegmentSet segments(RowExclusiveLock);
 	bool free = locate_job(segments, Place{}, job_id, false, &row) == WriteResult::kDone &&
 				DatumGetTimestampTz(row.value(kJobRunAt)) <= now &&
-				!copy_lease_of(tables().database, job_id, &lease);
+				(!copy_lease_of(tables().database, job_id, &lease) || lease.ends_here);
 	JobChange change{};
 	if (free)
 	{

@@ -22,6 +22,12 @@ bool end_message(const MessageQueue &queue, int64 msg_id, Message *message);
 bool set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt);
 
 /*
+ * Change a message as an UPDATE of the view of the queue does. If the message is being read, its lease
+ * ends, and the message can be read again at its vt. Returns false if there is no such message.
+ */
+bool change_message(const MessageQueue &queue, const Message &before, const Message &after);
+
+/*
  * Reads without a lease, by a write of the row: for what a claim cannot do, such as a time of 0, a
  * condition, or messages that this transaction has sent. A claim that is looking at such a message
  * finds its row locked. vt: microseconds for which nobody else gets the message.

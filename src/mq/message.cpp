@@ -25,6 +25,13 @@ last_read_at(int64 fence, TimestampTz *time)
 	return token != 0;
 }
 
+int64
+fence_of(TimestampTz last_read_at)
+{
+	int64 prefix = (last_read_at - kYear2020) / 1000 - 1;
+	return greatest_of(Max(prefix, INT64CONST(1)));
+}
+
 static Datum
 untoasted(const JobRow &row, JobColumn column)
 {
@@ -66,7 +73,7 @@ show_lease(Message *message, int32 attempt, TimestampTz read_at, TimestampTz end
 bool
 copy_message_lease(int64 job_id, LeaseCopy *lease)
 {
-	return copy_lease_of(tables().database, job_id, lease) &&
+	return copy_lease_of(tables().database, job_id, lease) && !lease->ends_here &&
 		   (lease->state == LeaseState::kClaimed || lease->state == LeaseState::kLost ||
 			lease->state == LeaseState::kReaping);
 }

@@ -29,6 +29,12 @@ struct Message
 	Datum values[kMessageColumns];
 	bool nulls[kMessageColumns];
 
+	/* Return the value; 0 for NULL. */
+	Datum get(MessageColumn column) const
+	{
+		int i = static_cast<int>(column);
+		return nulls[i] ? Datum{0} : values[i];
+	}
 	void set(MessageColumn column, Datum value)
 	{
 		values[static_cast<int>(column)] = value;
@@ -46,10 +52,13 @@ Message message_of(const JobRow &row);
 void show_lease(Message *message, int32 attempt, TimestampTz read_at, TimestampTz end);
 
 /*
- * Copy the lease of the message's job. Returns false if there is none, or only one that a transaction
- * has taken for a short use.
+ * Copy the lease of the message's job. Returns false if there is none, if this transaction ends it, or
+ * if a transaction has taken it for a short use.
  */
 bool copy_message_lease(int64 job_id, LeaseCopy *lease);
+
+/* Return the fence that says that the message was last read at that time. */
+int64 fence_of(TimestampTz last_read_at);
 
 /* Return the time of the lease whose token is in the fence of a row; false: there was none. */
 bool last_read_at(int64 fence, TimestampTz *time);

@@ -102,34 +102,43 @@ view_name(const text *name)
 }
 
 MessageQueue
-find_message_queue(Oid schema, const text *name, AclMode needed)
+message_queue_of(Oid schema, Oid view)
 {
-	char *view = view_name(name);
 	MessageQueue queue{};
-	queue.view = get_relname_relid(view, schema);
-	if (!OidIsValid(queue.view))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation \"%s.%s\" does not exist", get_namespace_name(schema), view),
-				 errhint("Create the queue with pgmq.create().")));
-	AclResult allowed = pg_class_aclcheck(queue.view, GetUserId(), needed);
-	if (allowed != ACLCHECK_OK)
-		aclcheck_error(allowed, OBJECT_VIEW, view);
-	const KnownQueue *known = known_queue(queue.view);
+	char *name = get_rel_name(view);
+	const KnownQueue *known = known_queue(view);
 	if (known == nullptr)
 	{
 		read_slots(schema);
-		known = known_queue(queue.view);
+		known = known_queue(view);
 	}
-	queue.sequence = get_relname_relid(psprintf("%s_msg_id_seq", view), schema);
+	queue.view = view;
+	if (name != nullptr)
+		queue.sequence = get_relname_relid(psprintf("%s_msg_id_seq", name), schema);
 	if (known == nullptr || !OidIsValid(queue.sequence))
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("relation \"%s\" is not a queue", view),
+						errmsg("relation \"%s\" is not a queue", name != nullptr ? name : "?"),
 						errhint("A table that the original pgmq has left becomes a queue by "
 								"pgmq.adopt().")));
 	queue.slot = known->slot;
 	queue.queue_id = known->queue_id;
 	return queue;
+}
+
+MessageQueue
+find_message_queue(Oid schema, const text *name, AclMode needed)
+{
+	char *view_of_name = view_name(name);
+	Oid view = get_relname_relid(view_of_name, schema);
+	if (!OidIsValid(view))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("relation \"%s.%s\" does not exist", get_namespace_name(schema),
+							   view_of_name),
+						errhint("Create the queue with pgmq.create().")));
+	/* Every bit is needed. */
+	if ((pg_class_aclmask(view, GetUserId(), needed, ACLMASK_ALL) & needed) != needed)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_VIEW, view_of_name);
+	return message_queue_of(schema, view);
 }
 
 QueueRef

@@ -36,6 +36,12 @@ message_id(int64 job_id)
  */
 MessageQueue find_message_queue(Oid schema, const text *name, AclMode needed);
 
+/*
+ * Find the queue with that view, without a check of privileges. Raises 55000 if the view belongs to no
+ * queue.
+ */
+MessageQueue message_queue_of(Oid schema, Oid view);
+
 /* Find the queue of pgq_ext that has the messages. Raises 42P01 if it was dropped. */
 QueueRef jobs_of(const MessageQueue &queue);
 

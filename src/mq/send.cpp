@@ -33,8 +33,8 @@ job_of_message(const MessageQueue &queue, const NewMessage &message, int64 msg_i
 	job.set(kJobRunAt, TimestampTzGetDatum(vt));
 	job.set(kJobPriority, Int32GetDatum(priority_of(msg_id)));
 	job.set(kJobAttempts, Int32GetDatum(0));
-	job.set(kJobPayload, message.message != 0 ? message.message : jsonb_of("null"));
 	/* A job needs a payload, so a mark says that the message is NULL: see message_of(). */
+	job.set(kJobPayload, message.message != 0 ? message.message : jsonb_of("null"));
 	if (message.message == 0)
 		job.set(kJobProgress, jsonb_of("null"));
 	if (message.headers != 0)
@@ -76,6 +76,26 @@ send_messages(const MessageQueue &queue, const NewMessage *messages, int n, Time
 		enqueue_jobs(ref, batch, part, nullptr);
 		done += part;
 	}
+}
+
+void
+insert_message(const MessageQueue &queue, Message *message, bool adopt)
+{
+	using enum MessageColumn;
+	QueueRef ref;
+	if (!queue_for_publish(queue.queue_id, &ref))
+		(void) jobs_of(queue); /* raises the error */
+	if (!adopt)
+		message->set(kMsgId, Int64GetDatum(next_id(queue)));
+	NewJob job = job_of_message(queue, {message->get(kMessage), message->get(kHeaders)},
+								DatumGetInt64(message->get(kMsgId)),
+								DatumGetTimestampTz(message->get(kEnqueuedAt)),
+								DatumGetTimestampTz(message->get(kVt)));
+	job.set(kJobAttempts, message->get(kReadCt));
+	if (message->get(kLastReadAt) != 0)
+		job.set(kJobFence, Int64GetDatum(fence_of(DatumGetTimestampTz(message->get(kLastReadAt)))));
+	enter_queue(ref, 1);
+	enqueue_jobs(ref, &job, 1, nullptr);
 }
 
 } // namespace pgq

@@ -1,6 +1,7 @@
 /* Inserting messages. */
 #pragma once
 
+#include "mq/message.h"
 #include "mq/queue.h"
 
 namespace pgq {
@@ -18,5 +19,11 @@ struct NewMessage
  */
 void send_messages(const MessageQueue &queue, const NewMessage *messages, int n, TimestampTz vt,
 				   int64 *ids);
+
+/*
+ * Insert a message that SQL has inserted into the view of the queue: with the values of *message, of
+ * which only the id is NULL. Sets the id. adopt: keep the id that the message has.
+ */
+void insert_message(const MessageQueue &queue, Message *message, bool adopt);
 
 } // namespace pgq

@@ -103,6 +103,8 @@ reason_of_death(const Failure &failure)
 static TimestampTz
 next_run_at(const Failure &failure, const QueueOptions &options, int32 failed)
 {
+	if (failure.retry_at != 0)
+		return failure.retry_at;
 	if (failure.has_retry_in)
 		return retry_time(failure);
 	return wall_now() +

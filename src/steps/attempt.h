@@ -25,6 +25,8 @@ struct Failure
 	bool retry;		   /* false: the job dies at once */
 	bool has_retry_in; /* false: the delay is the backoff */
 	Datum retry_in;	   /* interval */
+	/* when to retry; 0: after retry_in, or after the backoff */
+	TimestampTz retry_at;
 	bool has_error;
 	Datum error;		/* text */
 	const char *reason; /* reason of death if retry is false */

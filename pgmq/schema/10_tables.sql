@@ -1,0 +1,93 @@
+-- pgmq: message queues with the interface of pgmq, on the job queue pgq_ext.
+-- This script is concatenated from pgmq/schema/*.sql.
+
+\echo Use "CREATE EXTENSION pgmq CASCADE" to load this file. \quit
+
+CREATE TABLE pgmq.meta (
+    queue_name     varchar UNIQUE NOT NULL,
+    is_partitioned boolean NOT NULL,
+    is_unlogged    boolean NOT NULL,
+    created_at     timestamptz DEFAULT now() NOT NULL
+);
+COMMENT ON TABLE pgmq.meta IS
+'The queues, one row for each. is_partitioned and is_unlogged say how a queue was created; no queue is partitioned or unlogged.';
+
+-- The library reads the columns of this table by position: src/mq/queue.cpp. A view of another database, or of a dump
+-- before its restore, has another OID, so a dump names the view.
+CREATE TABLE pgmq.queue_slot (
+    view     regclass PRIMARY KEY,
+    slot     integer UNIQUE NOT NULL CHECK (slot BETWEEN 1 AND 8191),
+    queue_id integer UNIQUE NOT NULL
+);
+COMMENT ON TABLE pgmq.queue_slot IS
+'For each view q_NAME: its slot, and the queue of pgq_ext that has its messages as jobs. The id of a job is slot * 2^40 + msg_id.';
+
+-- Slots are given out in turn, so that a slot is not used again soon.
+CREATE SEQUENCE pgmq.next_slot AS integer MAXVALUE 8191 CYCLE;
+
+CREATE UNLOGGED TABLE pgmq.notify_insert_throttle (
+    queue_name           varchar UNIQUE NOT NULL
+        CONSTRAINT notify_insert_throttle_meta_queue_name_fk REFERENCES pgmq.meta (queue_name) ON DELETE CASCADE,
+    throttle_interval_ms integer DEFAULT 0 NOT NULL,
+    last_notified_at     timestamptz DEFAULT to_timestamp(0) NOT NULL
+);
+COMMENT ON TABLE pgmq.notify_insert_throttle IS
+'The queues that send NOTIFY when a message is inserted, and how many milliseconds lie between two notifications at least.';
+
+-- A pattern as a regular expression: every character that a regular expression would take for a sign of its own is escaped,
+-- then * is one segment, and # any rest.
+CREATE TABLE pgmq.topic_bindings (
+    pattern        text NOT NULL,
+    queue_name     text NOT NULL
+        CONSTRAINT topic_bindings_meta_queue_name_fk REFERENCES pgmq.meta (queue_name) ON DELETE CASCADE,
+    bound_at       timestamptz DEFAULT now() NOT NULL,
+    compiled_regex text GENERATED ALWAYS AS (
+        '^' || replace(replace(regexp_replace(pattern, '([][.+?(){}|\\^$])', '\\\1', 'g'), '*', '[^.]+'), '#', '.*') || '$'
+    ) STORED,
+    CONSTRAINT topic_bindings_unique_pattern_queue UNIQUE (pattern, queue_name)
+);
+COMMENT ON TABLE pgmq.topic_bindings IS
+'Which queues get the messages of a routing key: those with a pattern that matches the key.';
+
+SELECT pg_catalog.pg_extension_config_dump('pgmq.meta', '');
+SELECT pg_catalog.pg_extension_config_dump('pgmq.queue_slot', '');
+SELECT pg_catalog.pg_extension_config_dump('pgmq.next_slot', '');
+SELECT pg_catalog.pg_extension_config_dump('pgmq.notify_insert_throttle', '');
+SELECT pg_catalog.pg_extension_config_dump('pgmq.topic_bindings', '');
+
+GRANT USAGE ON SCHEMA pgmq TO pg_monitor;
+GRANT SELECT ON ALL TABLES IN SCHEMA pgmq TO pg_monitor;
+GRANT SELECT ON ALL SEQUENCES IN SCHEMA pgmq TO pg_monitor;
+
+CREATE TYPE pgmq.message_record AS (
+    msg_id       bigint,
+    read_ct      integer,
+    enqueued_at  timestamptz,
+    last_read_at timestamptz,
+    vt           timestamptz,
+    message      jsonb,
+    headers      jsonb
+);
+COMMENT ON TYPE pgmq.message_record IS
+'A message. read_ct: how often it was read. last_read_at: when it was read last. vt: the time from which it can be read again.';
+
+CREATE TYPE pgmq.queue_record AS (
+    queue_name     varchar,
+    is_partitioned boolean,
+    is_unlogged    boolean,
+    created_at     timestamptz
+);
+COMMENT ON TYPE pgmq.queue_record IS 'A queue, as in pgmq.meta.';
+
+CREATE TYPE pgmq.metrics_result AS (
+    queue_name               text,
+    queue_length             bigint,
+    newest_msg_age_sec       integer,
+    oldest_msg_age_sec       integer,
+    total_messages           bigint,
+    scrape_time              timestamptz,
+    queue_visible_length     bigint,
+    default_partition_length bigint
+);
+COMMENT ON TYPE pgmq.metrics_result IS
+'Numbers of a queue. total_messages: how many message ids were given out. queue_visible_length: messages that can be read now. default_partition_length: always 0, since no queue is partitioned.';

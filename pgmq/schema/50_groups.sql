@@ -1,0 +1,91 @@
+-- ---- groups: the header x-pgmq-group names the group of a message ----
+
+CREATE FUNCTION pgmq._group_of(headers jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT COALESCE(headers ->> 'x-pgmq-group', '_default_fifo_group') $$;
+COMMENT ON FUNCTION pgmq._group_of IS 'Internal: the group of a message with these headers.';
+
+-- A group can be read if its first message can: among all messages of the group (heads), or among those that can be
+-- read, if no earlier message of the group is being read. In both cases that is the first message of the whole group.
+-- The groups are locked for the transaction, so that two sessions do not read messages of one group at the same time.
+-- The caller chooses messages by a later snapshot, which sees what the holder before has read.
+CREATE FUNCTION pgmq._lock_groups(queue_name text, most integer) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    view_name text := pgmq.format_table_name(queue_name, 'q');
+    view regclass := format('pgmq.%I', view_name)::regclass;
+    locked text[] := '{}';
+    head record;
+BEGIN
+    FOR head IN EXECUTE format('SELECT g.name FROM (SELECT DISTINCT ON (pgmq._group_of(headers)) pgmq._group_of(headers) AS name, msg_id, vt
+            FROM pgmq.%I ORDER BY 1, msg_id) g WHERE g.vt <= clock_timestamp() ORDER BY g.msg_id', view_name) LOOP
+        EXIT WHEN cardinality(locked) >= most;
+        IF pg_try_advisory_xact_lock(hashtextextended(head.name, view::oid::bigint)) THEN
+            locked := locked || head.name;
+        END IF;
+    END LOOP;
+    RETURN locked;
+END $$;
+COMMENT ON FUNCTION pgmq._lock_groups IS 'Internal: locks at most that many groups whose first message can be read, in the order of these messages, and returns their names.';
+
+-- by: how messages are chosen from the groups that can be read: "group" (all of the first group, then of the next one),
+-- "round" (the first of each group, then the second ones), or "head" (the first of each group).
+CREATE FUNCTION pgmq._read_groups(queue_name text, vt integer, qty integer, by text) RETURNS SETOF pgmq.message_record
+LANGUAGE plpgsql AS $$
+DECLARE
+    groups text[] := pgmq._lock_groups(queue_name, qty);
+    chosen bigint[];
+BEGIN
+    IF cardinality(groups) = 0 THEN
+        RETURN;
+    END IF;
+    EXECUTE format('
+        WITH message AS (
+            SELECT msg_id, vt <= clock_timestamp() AS visible, pgmq._group_of(headers) AS name FROM pgmq.%I
+        ), ranked AS (
+            SELECT m.*, min(m.msg_id) OVER w AS head, count(*) FILTER (WHERE m.visible) OVER (w ORDER BY m.msg_id) AS rank
+            FROM message m WHERE m.name = ANY ($1) WINDOW w AS (PARTITION BY m.name)
+        )
+        SELECT array_agg(c.msg_id ORDER BY c.n) FROM (
+            SELECT r.msg_id, row_number() OVER (ORDER BY CASE WHEN $3 = ''round'' THEN r.rank END, r.head, r.rank) AS n
+            FROM ranked r JOIN ranked h ON h.msg_id = r.head AND h.visible
+            WHERE r.visible AND ($3 <> ''head'' OR r.msg_id = r.head)
+            ORDER BY n LIMIT $2
+        ) c', pgmq.format_table_name(queue_name, 'q')) INTO chosen USING groups, qty, by;
+    RETURN QUERY SELECT * FROM pgmq._read_by_id(queue_name, vt, chosen);
+END $$;
+COMMENT ON FUNCTION pgmq._read_groups IS 'Internal: the three ways of reading messages by groups.';
+
+CREATE FUNCTION pgmq.read_grouped(queue_name text, vt integer, qty integer) RETURNS SETOF pgmq.message_record
+LANGUAGE sql AS $$ SELECT * FROM pgmq._read_groups(queue_name, vt, qty, 'group') $$;
+COMMENT ON FUNCTION pgmq.read_grouped IS
+'Reads at most qty messages, as many as possible of one group: all that can be read of the group with the smallest id, then of the next one. Leaves out a group with an earlier message that is being read.';
+CREATE FUNCTION pgmq.read_grouped_rr(queue_name text, vt integer, qty integer) RETURNS SETOF pgmq.message_record
+LANGUAGE sql AS $$ SELECT * FROM pgmq._read_groups(queue_name, vt, qty, 'round') $$;
+COMMENT ON FUNCTION pgmq.read_grouped_rr IS 'As pgmq.read_grouped, but in rounds: the first message of each group, then the second ones.';
+CREATE FUNCTION pgmq.read_grouped_head(queue_name text, vt integer, qty integer) RETURNS SETOF pgmq.message_record
+LANGUAGE sql AS $$ SELECT * FROM pgmq._read_groups(queue_name, vt, qty, 'head') $$;
+COMMENT ON FUNCTION pgmq.read_grouped_head IS 'Reads the first message of each of at most qty groups.';
+
+-- Looks again after each pause until there is a message, or the time is over.
+CREATE FUNCTION pgmq._poll_groups(queue_name text, vt integer, qty integer, max_poll_seconds integer, poll_interval_ms integer, by text) RETURNS SETOF pgmq.message_record
+LANGUAGE plpgsql AS $$
+DECLARE
+    over timestamptz := clock_timestamp() + max_poll_seconds * interval '1 s';
+BEGIN
+    WHILE clock_timestamp() < over LOOP
+        RETURN QUERY SELECT * FROM pgmq._read_groups(queue_name, vt, qty, by);
+        EXIT WHEN FOUND;
+        PERFORM pg_sleep(poll_interval_ms / 1000.0);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION pgmq._poll_groups IS 'Internal: pgmq._read_groups, again and again.';
+
+CREATE FUNCTION pgmq.read_grouped_with_poll(queue_name text, vt integer, qty integer, max_poll_seconds integer DEFAULT 5, poll_interval_ms integer DEFAULT 100) RETURNS SETOF pgmq.message_record
+LANGUAGE sql AS $$ SELECT * FROM pgmq._poll_groups(queue_name, vt, qty, max_poll_seconds, poll_interval_ms, 'group') $$;
+COMMENT ON FUNCTION pgmq.read_grouped_with_poll IS 'As pgmq.read_grouped, but waits for a message for at most max_poll_seconds.';
+CREATE FUNCTION pgmq.read_grouped_rr_with_poll(queue_name text, vt integer, qty integer, max_poll_seconds integer DEFAULT 5, poll_interval_ms integer DEFAULT 100) RETURNS SETOF pgmq.message_record
+LANGUAGE sql AS $$ SELECT * FROM pgmq._poll_groups(queue_name, vt, qty, max_poll_seconds, poll_interval_ms, 'round') $$;
+COMMENT ON FUNCTION pgmq.read_grouped_rr_with_poll IS 'As pgmq.read_grouped_rr, but waits for a message for at most max_poll_seconds.';
+CREATE FUNCTION pgmq.read_grouped_head_with_poll(queue_name text, vt integer, qty integer, max_poll_seconds integer DEFAULT 5, poll_interval_ms integer DEFAULT 100) RETURNS SETOF pgmq.message_record
+LANGUAGE sql AS $$ SELECT * FROM pgmq._poll_groups(queue_name, vt, qty, max_poll_seconds, poll_interval_ms, 'head') $$;
+COMMENT ON FUNCTION pgmq.read_grouped_head_with_poll IS 'As pgmq.read_grouped_head, but waits for a message for at most max_poll_seconds.';

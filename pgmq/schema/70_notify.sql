@@ -1,0 +1,66 @@
+-- ---- NOTIFY when a message is inserted ----
+
+-- The functions that insert messages call this one, with the rights of the owner. As in the original, a queue with a
+-- throttle has one row that each sender updates until its commit, and the notification comes with the commit.
+CREATE FUNCTION pgmq._notify(view oid) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    relation text := (SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = view);
+BEGIN
+    UPDATE pgmq.notify_insert_throttle t SET last_notified_at = clock_timestamp()
+    WHERE lower(t.queue_name) = substr(relation, 3)
+        AND (t.throttle_interval_ms = 0 OR t.last_notified_at <= clock_timestamp() - t.throttle_interval_ms * interval '1 ms');
+    IF FOUND THEN
+        PERFORM pg_notify(format('pgmq.%s.INSERT', relation), NULL);
+    END IF;
+END $$;
+ALTER FUNCTION pgmq._notify(oid) SET search_path = pg_catalog, pg_temp;
+REVOKE ALL ON FUNCTION pgmq._notify(oid) FROM PUBLIC;
+COMMENT ON FUNCTION pgmq._notify IS 'Internal: sends the notification of an insert, unless the last one is too young.';
+
+CREATE FUNCTION pgmq.notify_queue_listeners() RETURNS trigger
+LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+COMMENT ON FUNCTION pgmq.notify_queue_listeners IS 'Does nothing: the functions that insert messages send the notifications. The original has a trigger that calls a function of this name.';
+
+CREATE FUNCTION pgmq.disable_notify_insert(queue_name text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM format('pgmq.%I', pgmq.format_table_name(queue_name, 'q'))::regclass;
+    DELETE FROM pgmq.notify_insert_throttle t WHERE t.queue_name = disable_notify_insert.queue_name;
+END $$;
+COMMENT ON FUNCTION pgmq.disable_notify_insert IS 'Ends the notifications of a queue.';
+
+CREATE FUNCTION pgmq.enable_notify_insert(queue_name text, throttle_interval_ms integer DEFAULT 250) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF throttle_interval_ms < 0 THEN
+        RAISE EXCEPTION 'throttle_interval_ms must be non-negative';
+    ELSIF to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'q'))) IS NULL THEN
+        RAISE EXCEPTION 'Queue "%" does not exist. Create it first using pgmq.create()', queue_name;
+    END IF;
+    PERFORM pgmq.disable_notify_insert(queue_name);
+    INSERT INTO pgmq.notify_insert_throttle (queue_name, throttle_interval_ms) VALUES ($1, $2);
+END $$;
+COMMENT ON FUNCTION pgmq.enable_notify_insert IS
+'Lets each insert into the queue send NOTIFY on the channel pgmq.q_NAME.INSERT, but at most one in throttle_interval_ms (0: each).';
+
+CREATE FUNCTION pgmq.update_notify_insert(queue_name text, throttle_interval_ms integer) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF throttle_interval_ms < 0 THEN
+        RAISE EXCEPTION 'throttle_interval_ms must be non-negative, got: %', throttle_interval_ms;
+    ELSIF NOT EXISTS (SELECT FROM pgmq.meta m WHERE m.queue_name = $1) THEN
+        RAISE EXCEPTION 'Queue "%" does not exist. Create the queue first using pgmq.create()', queue_name;
+    END IF;
+    UPDATE pgmq.notify_insert_throttle t SET throttle_interval_ms = $2, last_notified_at = to_timestamp(0) WHERE t.queue_name = $1;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'Queue "%" does not have notify_insert enabled. Enable it first using pgmq.enable_notify_insert()', queue_name;
+    END IF;
+END $$;
+COMMENT ON FUNCTION pgmq.update_notify_insert IS 'Changes throttle_interval_ms of a queue.';
+
+CREATE FUNCTION pgmq.list_notify_insert_throttles() RETURNS TABLE (queue_name text, throttle_interval_ms integer, last_notified_at timestamptz)
+LANGUAGE sql STABLE AS $$
+    SELECT t.queue_name::text, t.throttle_interval_ms, t.last_notified_at FROM pgmq.notify_insert_throttle t ORDER BY 1
+$$;
+COMMENT ON FUNCTION pgmq.list_notify_insert_throttles IS 'The queues that send notifications.';

@@ -1,0 +1,58 @@
+-- ---- from the original pgmq to this one ----
+
+CREATE FUNCTION pgmq._adopt(
+    view regclass, msg_id bigint, read_ct integer, enqueued_at timestamptz, last_read_at timestamptz, vt timestamptz,
+    message jsonb, headers jsonb) RETURNS void
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_adopt';
+REVOKE ALL ON FUNCTION pgmq._adopt FROM PUBLIC;
+COMMENT ON FUNCTION pgmq._adopt IS 'Internal: inserts a message with the id that it has.';
+
+CREATE FUNCTION pgmq._adopt_table(queue_name text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    name text := pgmq.format_table_name(queue_name, 'q');
+    old_name text := pgmq.format_table_name(queue_name, 'old');
+    old oid := to_regclass(format('pgmq.%I', name));
+    adopted bigint;
+    privilege record;
+BEGIN
+    -- Steps: make room for the view, create the queue, go on with the ids, insert the messages, give the same rights, and
+    -- drop the table.
+    PERFORM pgmq.acquire_queue_lock(queue_name);
+    EXECUTE format('LOCK TABLE pgmq.%I IN ACCESS EXCLUSIVE MODE', name);
+    EXECUTE format('ALTER TABLE pgmq.%I RENAME TO %I', name, old_name);
+    EXECUTE format('ALTER SEQUENCE pgmq.%I RENAME TO %I', name || '_msg_id_seq', old_name || '_msg_id_seq');
+    PERFORM pgmq._create(queue_name, false, false);
+    EXECUTE format('SELECT setval(%L, last_value, is_called) FROM pgmq.%I', format('pgmq.%I', name || '_msg_id_seq'), old_name || '_msg_id_seq');
+    EXECUTE format('SELECT count(pgmq._adopt(%L, o.msg_id, o.read_ct, o.enqueued_at, o.last_read_at, o.vt, o.message, o.headers)::text) FROM (SELECT * FROM pgmq.%I ORDER BY msg_id) o',
+                   format('pgmq.%I', name), old_name) INTO adopted;
+    FOR privilege IN SELECT a.privilege_type AS what, a.is_grantable AS further, COALESCE(quote_ident(r.rolname), 'PUBLIC') AS role
+        FROM pg_catalog.pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+        WHERE c.oid = old AND a.grantee <> c.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') LOOP
+        EXECUTE format('GRANT %s ON pgmq.%I TO %s%s', privilege.what, name, privilege.role, CASE WHEN privilege.further THEN ' WITH GRANT OPTION' ELSE '' END);
+    END LOOP;
+    EXECUTE format('DROP TABLE pgmq.%I', old_name);
+    RETURN adopted;
+END $$;
+REVOKE ALL ON FUNCTION pgmq._adopt_table FROM PUBLIC;
+COMMENT ON FUNCTION pgmq._adopt_table IS 'Internal: makes a table q_NAME of the original pgmq a queue of this one.';
+
+CREATE FUNCTION pgmq.adopt(queue_name text DEFAULT NULL) RETURNS TABLE (queue text, messages bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+    one text;
+BEGIN
+    FOR one IN SELECT substr(c.relname, 3) FROM pg_catalog.pg_class c
+        WHERE c.relnamespace = 'pgmq'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname LIKE 'q\_%'
+            AND (adopt.queue_name IS NULL OR c.relname = pgmq.format_table_name(adopt.queue_name, 'q'))
+            AND (SELECT count(*) FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid
+                 AND a.attname IN ('msg_id', 'read_ct', 'enqueued_at', 'last_read_at', 'vt', 'message', 'headers')) = 7
+        ORDER BY 1 LOOP
+        queue := COALESCE(adopt.queue_name, one);
+        messages := pgmq._adopt_table(queue);
+        RETURN NEXT;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION pgmq.adopt FROM PUBLIC;
+COMMENT ON FUNCTION pgmq.adopt IS
+'Takes over the tables that the original pgmq leaves after DROP EXTENSION: each table q_NAME becomes a queue with the same messages, ids, times and rights, and the table is dropped. Archives stay as they are. queue_name: only this queue, with this spelling of its name. Returns the queues, and how many messages each has.';
