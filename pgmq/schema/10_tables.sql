@@ -42,7 +42,7 @@ CREATE TABLE pgmq.topic_bindings (
         CONSTRAINT topic_bindings_meta_queue_name_fk REFERENCES pgmq.meta (queue_name) ON DELETE CASCADE,
     bound_at       timestamptz DEFAULT now() NOT NULL,
     compiled_regex text GENERATED ALWAYS AS (
-        '^' || replace(replace(regexp_replace(pattern, '([][.+?(){}|\\^$])', '\\\1', 'g'), '*', '[^.]+'), '#', '.*') || '$'
+        '^' || replace(replace(regexp_replace(pattern, '([].+?(){}|\\^$[])', '\\\1', 'g'), '*', '[^.]+'), '#', '.*') || '$'
     ) STORED,
     CONSTRAINT topic_bindings_unique_pattern_queue UNIQUE (pattern, queue_name)
 );

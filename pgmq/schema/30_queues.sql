@@ -4,9 +4,9 @@ CREATE FUNCTION pgmq._row() RETURNS trigger
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_row';
 COMMENT ON FUNCTION pgmq._row() IS 'Internal: makes INSERT, UPDATE and DELETE on the view of a queue send, change and end messages.';
 
-CREATE FUNCTION pgmq._lease(job_id bigint, OUT read_ct integer, OUT last_read_at timestamptz, OUT vt timestamptz) RETURNS SETOF record
-LANGUAGE c VOLATILE ROWS 1 COST 1 AS 'MODULE_PATHNAME', 'pgq_mq_lease';
-COMMENT ON FUNCTION pgmq._lease IS 'Internal: what the lease of a message says, for the view of its queue; no row if nobody reads the message, or if the caller may not read the view.';
+CREATE FUNCTION pgmq._lease(job_id bigint, OUT read_ct integer, OUT last_read_at timestamptz, OUT vt timestamptz) RETURNS record
+LANGUAGE c VOLATILE COST 1 AS 'MODULE_PATHNAME', 'pgq_mq_lease';
+COMMENT ON FUNCTION pgmq._lease IS 'Internal: what the lease of a message says, for the view of its queue; NULL if nobody reads the message, or if the caller may not read the view.';
 
 CREATE FUNCTION pgmq._last_read(fence bigint) RETURNS timestamptz
 LANGUAGE c IMMUTABLE PARALLEL SAFE COST 1 AS 'MODULE_PATHNAME', 'pgq_mq_last_read';
@@ -20,7 +20,8 @@ BEGIN
     LOCK TABLE pgmq.queue_slot IN SHARE ROW EXCLUSIVE MODE;
     FOR i IN 1 .. 8191 LOOP
         free := nextval('pgmq.next_slot');
-        EXIT WHEN NOT EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.slot = free);
+        EXIT WHEN NOT EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.slot = free)
+            AND NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id >= free * 1099511627776 AND j.job_id < (free + 1) * 1099511627776);
         free := NULL;
     END LOOP;
     IF free IS NULL THEN
@@ -29,7 +30,7 @@ BEGIN
     RETURN free;
 END $$;
 ALTER FUNCTION pgmq._free_slot() SET search_path = pg_catalog, pg_temp;
-COMMENT ON FUNCTION pgmq._free_slot IS 'Internal: a slot that no queue has.';
+COMMENT ON FUNCTION pgmq._free_slot IS 'Internal: a slot that no queue has, and of which no message is left.';
 
 -- The table of the archive is made by this function, or kept if there is one.
 CREATE FUNCTION pgmq._create_archive(queue_name text) RETURNS void
@@ -61,6 +62,7 @@ DECLARE
     slot integer;
     engine_name text;
     id integer;
+    last_job bigint;
 BEGIN
     PERFORM pgmq.validate_queue_name(queue_name);
     PERFORM pgmq.acquire_queue_lock(queue_name);
@@ -71,15 +73,22 @@ BEGIN
         END IF;
         slot := pgmq._free_slot();
         engine_name := pgmq._engine_name(queue_name, slot);
-        PERFORM pgmq._engine('pgq_create_queue($1, lease_time => ''30 s'', max_attempts => 2147483647, backoff_base => ''0'', backoff_max => ''0'', backoff_jitter => 0, log_attempts => ''none'', keep_attempts => ''0'', keep_finished => ''0'', notify => false)', engine_name);
+        -- DROP EXTENSION leaves the messages, as with the original: go on with them.
+        SELECT q.queue_id INTO id FROM pgq_ext.queue q WHERE q.queue = engine_name;
+        SELECT max(j.job_id) INTO last_job FROM pgq_ext.job j WHERE j.queue_id = id;
+        slot := COALESCE(last_job / 1099511627776, slot);
+        PERFORM pgmq._engine('pgq_create_queue($1, lease_time => ''30 s'', max_attempts => 2147483647, backoff_base => ''0'', backoff_max => ''0'', backoff_jitter => 0, log_attempts => ''none'', keep_attempts => ''0'', keep_finished => ''0'', notify => false, if_not_exists => true)', engine_name);
         SELECT q.queue_id INTO STRICT id FROM pgq_ext.queue q WHERE q.queue = engine_name;
-        EXECUTE format('CREATE SEQUENCE pgmq.%I AS bigint MAXVALUE 1099511627775', view_name || '_msg_id_seq');
+        EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I AS bigint MAXVALUE 1099511627775', view_name || '_msg_id_seq');
+        IF last_job IS NOT NULL THEN
+            EXECUTE format('SELECT setval(%L, greatest(last_value, $1)) FROM pgmq.%I', format('pgmq.%I', view_name || '_msg_id_seq'), view_name || '_msg_id_seq')
+                USING last_job % 1099511627776;
+        END IF;
         EXECUTE format('CREATE VIEW pgmq.%I AS
-            SELECT j.job_id %% 1099511627776 AS msg_id, COALESCE(l.read_ct, j.attempts) AS read_ct, j.enqueued_at,
-                   COALESCE(l.last_read_at, CASE WHEN j.attempts > 0 THEN pgmq._last_read(j.fence) END) AS last_read_at,
-                   COALESCE(l.vt, j.run_at) AS vt, CASE WHEN j.progress IS NULL THEN j.payload END AS message, j.headers
-            FROM pgq_ext.job j LEFT JOIN LATERAL pgmq._lease(j.job_id) l ON true
-            WHERE j.queue_id = %s', view_name, id);
+            SELECT j.job_id %% 1099511627776 AS msg_id, COALESCE((j.lease).read_ct, j.attempts) AS read_ct, j.enqueued_at,
+                   COALESCE((j.lease).last_read_at, CASE WHEN j.attempts > 0 THEN pgmq._last_read(j.fence) END) AS last_read_at,
+                   COALESCE((j.lease).vt, j.run_at) AS vt, CASE WHEN j.progress IS NULL THEN j.payload END AS message, j.headers
+            FROM (SELECT *, pgmq._lease(job_id) AS lease FROM pgq_ext.job WHERE queue_id = %s) j', view_name, id);
         EXECUTE format('ALTER VIEW pgmq.%I ALTER COLUMN read_ct SET DEFAULT 0, ALTER COLUMN enqueued_at SET DEFAULT now()', view_name);
         EXECUTE format('CREATE TRIGGER pgmq_row INSTEAD OF INSERT OR UPDATE OR DELETE ON pgmq.%I FOR EACH ROW EXECUTE FUNCTION pgmq._row()', view_name);
         EXECUTE format('COMMENT ON VIEW pgmq.%I IS %L', view_name, 'Messages of the queue, which are jobs of pgq_ext. INSERT, UPDATE and DELETE work as on a table.');

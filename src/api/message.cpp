@@ -202,17 +202,12 @@ set_times(FunctionCallInfo fcinfo, Datum *ids, int n, TimestampTz vt)
 
 /* ---- the view of a queue ---- */
 
-namespace {
-
-enum class LeasePart
-{
-	kReadCt,
-	kLastReadAt,
-	kVt,
-	kColumns
+static constexpr Column lease_columns[] = {
+	{"read_ct", kInt4, kOrNull},
+	{"last_read_at", kTimestamptz, kOrNull},
+	{"vt", kTimestamptz, kOrNull},
 };
 
-} // namespace
 } // namespace pgq
 
 using namespace pgq;
@@ -343,26 +338,26 @@ pgq_mq_set_vt_many(PG_FUNCTION_ARGS)
 }
 
 /*
- * The part of a message that its lease decides, for the view of the queue: no row if the job has no
+ * The part of a message that its lease decides, for the view of the queue: NULL if the job has no
  * lease, or if the caller has no SELECT on the view.
  */
 PGDLLEXPORT Datum
 pgq_mq_lease(PG_FUNCTION_ARGS)
 {
-	using enum LeasePart;
 	start_verb("pgmq._lease()");
-	ResultRows result(fcinfo);
 	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
 	LeaseCopy lease;
 	if (!copy_message_lease(job_id, &lease) ||
 		!may_read_message(get_func_namespace(fcinfo->flinfo->fn_oid), job_id))
-		return (Datum) 0;
-	ResultRow<LeasePart> row;
-	row.set(kReadCt, lease.attempt);
-	row.set(kLastReadAt, lease.claimed_at);
-	row.set(kVt, lease.expires_at);
-	result.put(row);
-	return (Datum) 0;
+		PG_RETURN_NULL();
+	TupleDesc desc;
+	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "pgmq._lease() must return a row");
+	check_row_type(desc, "_lease", lease_columns, lengthof(lease_columns));
+	Datum values[] = {Int32GetDatum(lease.attempt), TimestampTzGetDatum(lease.claimed_at),
+					  TimestampTzGetDatum(lease.expires_at)};
+	bool nulls[lengthof(values)] = {};
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
 /* The time of the lease whose token is in the fence of a row; NULL if there was none. */

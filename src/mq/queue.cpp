@@ -91,11 +91,17 @@ known_queue(Oid view)
 	return static_cast<KnownQueue *>(hash_search(queues_of_session(), &view, HASH_FIND, nullptr));
 }
 
-/* Return the name of the view in lower case, cut as the parser cuts identifiers. */
+/*
+ * Return the name of the view in lower case, cut as the parser cuts identifiers. Raises P0001 for the
+ * names that pgmq.format_table_name() refuses.
+ */
 static char *
 view_name(const text *name)
 {
 	char *joined = psprintf("q_%s", text_to_cstring(name));
+	if (strpbrk(joined, "$;'") != nullptr || strstr(joined, "--") != nullptr)
+		ereport(ERROR, (errcode(ERRCODE_RAISE_EXCEPTION),
+						errmsg("queue name contains invalid characters: $, ;, --, or \\'")));
 	char *lower = str_tolower(joined, strlen(joined), DEFAULT_COLLATION_OID);
 	truncate_identifier(lower, static_cast<int>(strlen(lower)), false);
 	return lower;
