@@ -82,6 +82,12 @@ install_router()
 	make --no-print-directory -s -C router install PG_CONFIG="$pg_config" DESTDIR="$1"
 }
 
+# install_pgmq DIR: installs the extension pgmq of this project into that installation
+install_pgmq()
+{
+	make --no-print-directory -s -C pgmq install PG_CONFIG="$pg_config" DESTDIR="$1"
+}
+
 # preload_asan BINDIR: loads AddressSanitizer, which must come before all other libraries, into the server. Debian's
 # server cannot start with it (it hangs in bindtextdomain); a server built without NLS can, such as that of
 # assert_server.sh. An error that it finds ends the process with SIGABRT, as a failed assertion does.

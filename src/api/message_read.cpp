@@ -62,6 +62,7 @@ struct ClaimedMessages
 	ResultRows *rows;
 	Message *messages;
 	int64 *job_ids;
+	MemoryContext memory; /* of the values in `messages` */
 	int n;
 };
 
@@ -72,8 +73,15 @@ note_claimed(void *result, const QueueRef &, const QueueOptions &, const JobRow 
 			 const Ready &ready)
 {
 	auto *claimed = static_cast<ClaimedMessages *>(result);
+	/* The claim frees the memory of the row, so copy the values that may point into it. */
+	Message message = message_of(row);
+	MemoryContext caller = MemoryContextSwitchTo(claimed->memory);
+	for (MessageColumn column : {MessageColumn::kMessage, MessageColumn::kHeaders})
+		if (Datum value = message.get(column); value != 0)
+			message.set(column, datumCopy(value, false, -1));
+	MemoryContextSwitchTo(caller);
 	claimed->job_ids[claimed->n] = row.job_id();
-	claimed->messages[claimed->n++] = message_of(row);
+	claimed->messages[claimed->n++] = message;
 }
 
 static void
@@ -286,7 +294,8 @@ pgq_mq_pop(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	auto *messages = static_cast<Message *>(palloc(most * sizeof(Message)));
 	ClaimedMessages claimed = {&result, messages,
-							   static_cast<int64 *>(palloc(most * sizeof(int64))), 0};
+							   static_cast<int64 *>(palloc(most * sizeof(int64))),
+							   CurrentMemoryContext, 0};
 	int n = claim_messages(
 		read, {note_claimed, forget_claimed, end_claimed, &claimed, CurrentMemoryContext}, 0, most);
 	if (n < most && may_have_left(read))
