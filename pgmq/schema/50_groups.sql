@@ -8,31 +8,37 @@ COMMENT ON FUNCTION pgmq._group_of IS 'Internal: the group of a message with the
 -- read, if no earlier message of the group is being read. In both cases that is the first message of the whole group.
 -- The groups are locked for the transaction, so that two sessions do not read messages of one group at the same time.
 -- The caller chooses messages by a later snapshot, which sees what the holder before has read.
-CREATE FUNCTION pgmq._lock_groups(queue_name text, most integer) RETURNS text[]
+-- No more groups are locked than are needed for qty messages: by "group", a group gives all that can be read of it.
+CREATE FUNCTION pgmq._lock_groups(queue_name text, qty integer, by text) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     view_name text := pgmq.format_table_name(queue_name, 'q');
     view regclass := format('pgmq.%I', view_name)::regclass;
     locked text[] := '{}';
+    n bigint := 0;
     head record;
 BEGIN
-    FOR head IN EXECUTE format('SELECT g.name FROM (SELECT DISTINCT ON (pgmq._group_of(headers)) pgmq._group_of(headers) AS name, msg_id, vt
-            FROM pgmq.%I ORDER BY 1, msg_id) g WHERE g.vt <= clock_timestamp() ORDER BY g.msg_id', view_name) LOOP
-        EXIT WHEN cardinality(locked) >= most;
+    FOR head IN EXECUTE format('
+        SELECT g.name, g.readable FROM (
+            SELECT DISTINCT ON (name) m.name, m.msg_id, m.visible, count(*) FILTER (WHERE m.visible) OVER (PARTITION BY m.name) AS readable
+            FROM (SELECT pgmq._group_of(headers) AS name, msg_id, vt <= clock_timestamp() AS visible FROM pgmq.%I) m ORDER BY m.name, m.msg_id
+        ) g WHERE g.visible ORDER BY g.msg_id', view_name) LOOP
+        EXIT WHEN n >= qty;
         IF pg_try_advisory_xact_lock(hashtextextended(head.name, view::oid::bigint)) THEN
             locked := locked || head.name;
+            n := n + CASE WHEN by = 'group' THEN head.readable ELSE 1 END;
         END IF;
     END LOOP;
     RETURN locked;
 END $$;
-COMMENT ON FUNCTION pgmq._lock_groups IS 'Internal: locks at most that many groups whose first message can be read, in the order of these messages, and returns their names.';
+COMMENT ON FUNCTION pgmq._lock_groups IS 'Internal: locks groups whose first message can be read, in the order of these messages, and returns their names.';
 
 -- by: how messages are chosen from the groups that can be read: "group" (all of the first group, then of the next one),
 -- "round" (the first of each group, then the second ones), or "head" (the first of each group).
 CREATE FUNCTION pgmq._read_groups(queue_name text, vt integer, qty integer, by text) RETURNS SETOF pgmq.message_record
 LANGUAGE plpgsql AS $$
 DECLARE
-    groups text[] := pgmq._lock_groups(queue_name, qty);
+    groups text[] := pgmq._lock_groups(queue_name, qty, by);
     chosen bigint[];
 BEGIN
     IF cardinality(groups) = 0 THEN
