@@ -32,6 +32,6 @@ struct ClaimReceiver
  * how many jobs were handed out. Raises the errors of claim_jobs().
  */
 int claim_for(const ClaimReceiver &receiver, const ClaimOptions &options, const QueueRef *refs,
-			   char *const *names, int n);
+			  char *const *names, int n);
 
 } // namespace pgq

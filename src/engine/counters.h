@@ -84,6 +84,7 @@ struct QueueCounters
 				return &lost;
 			case LeaseEnd::kUncounted:
 				return &uncounted;
+			/* The other ways end no hand-out. */
 			case LeaseEnd::kStillLost:
 			case LeaseEnd::kLostBusy:
 			case LeaseEnd::kLostFailing:

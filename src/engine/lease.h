@@ -57,6 +57,17 @@ is_being_counted(const Lease *lease)
 	return lease->doomed && !lease->slot;
 }
 
+/*
+ * Return whether a rollback of the claim gives the job back uncounted, although the claim has
+ * returned: the claim is undoable, and no other transaction uses the lease or cancels the job.
+ */
+inline bool
+is_undone_uncounted(const Lease *lease)
+{
+	return lease->undoable && lease->pins == 1 && lease->revoked == 0 && !lease->doomed &&
+		   !lease->prepared.any();
+}
+
 /* Return whether the scheduler has taken the lease to move the row. Such a lease ends soon. */
 bool is_moving(const Lease *lease);
 

@@ -57,6 +57,7 @@ read_slots(Oid schema)
 	if (!OidIsValid(table))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("table \"queue_slot\" of extension \"pgmq\" does not exist")));
+	/* Lock the table and check its columns; then read its rows, also those of this transaction. */
 	Relation rel = table_open(table, AccessShareLock);
 	check_columns(rel, slot_columns, kSlotColumns);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());

@@ -89,17 +89,6 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 }
 
 /*
- * Return whether the claim is undone without counting the attempt, although the call has returned:
- * the claim is undoable, and no other transaction uses the lease or cancels the job.
- */
-static bool
-is_undone_uncounted(const Lease *lease)
-{
-	return lease->undoable && lease->pins == 1 && lease->revoked == 0 && !lease->doomed &&
-		   !lease->prepared.any();
-}
-
-/*
  * Undo a claim. If the claim call has returned, or if the row of the job has caused an error
  * (note_unreturnable()), the lease is lost, so the job loses an attempt. Otherwise the job is given
  * back without counting an attempt, or is set aside if the error was raised while its row was read.
