@@ -45,6 +45,11 @@ settle_prepared_claim(Lease *lease, bool commit, int64 monotonic, QueueHold &hol
 {
 	if (!commit && lease->state == LeaseState::kClaiming)
 		return hold.give_back(lease); /* the job was not handed out */
+	if (!commit && is_undone_uncounted(lease))
+	{
+		count_end(lease, LeaseEnd::kUncounted, false, monotonic, hold);
+		return hold.give_back(lease);
+	}
 	if (!commit)
 		return lose_claimed(lease, monotonic, hold);
 	SetInvalidVirtualTransactionId(lease->claimer);

@@ -63,11 +63,11 @@ differ_ok('who knew the tables is told', (ask($warm, q{SELECT * FROM pgq_claim('
 for my $call (
 	q{pgq_claim('q')}, q{pgq_claim_any('{q}')}, q{pgq_enqueue('q', '1')}, q{pgq_enqueue_many('q', '[{"payload": 1}]')},
 	"pgq_ack($held, $held_lease)", "pgq_ack_many('{$held}', '{$held_lease}')", "pgq_fail($held, $held_lease)",
-	"pgq_extend($held, $held_lease)", "pgq_release($held, $held_lease)", "pgq_assert_lease($held, $held_lease)", "pgq_checkpoint($held, $held_lease, 'step')", "pgq_parents($held, $held_lease)", 'pgq_create_batch()', 'pgq_close_batch(1)', 'pgq_cancel_batch(1)',
+	"pgq_extend($held, $held_lease)", "pgq_release($held, $held_lease)", "pgq_assert_lease($held, $held_lease)", "pgq_checkpoint($held, $held_lease, 'step')", "pgq_parents($held, $held_lease)", "pgq_finish('{$held}')", 'pgq_create_batch()', 'pgq_close_batch(1)', 'pgq_cancel_batch(1)',
 	"pgq_ack_claim('{$held}', '{$held_lease}', 'q')", "pgq_ack_next($held, $held_lease, 'q')", q{pgq_create_queue('new')}, q{pgq_alter_queue('q')}, q{pgq_rename_queue('q', 'r')}, q{pgq_pause_queue('q')}, q{pgq_resume_queue('q')}, q{pgq_drop_queue('q')}, q{pgq_purge_queue('q')}, q{pgq_grant('q', 'public', '{claim}')}, q{pgq_revoke('q', 'public', '{claim}')},
 	q{pgq_lock('l')}, q{pgq_extend_lock('l', 1)}, q{pgq_unlock('l', 1)}, q{pgq_assert_lock('l', 1)}, q{pgq_run_once('r')}, q{pgq_run_done('r', 1)},
 	q{pgq_create_rate('r', 1, '1 s')}, q{pgq_drop_rate('r')}, q{pgq_take('r')}, q{pgq_set_handler('q', 'lower(text)')}, q{pgq_drop_handler('q')}, q{pgq_pause_handler('q')}, q{pgq_resume_handler('q')}, 'pgq_ext.handler_entries()', 'pgq_ext.members_of(1)', 'pgq_ext.is_in_work(1)', 'pgq_ext.lock_entries()', 'pgq_ext.rate_entries()',
-	'pgq_ext.lease_entries()', 'pgq_explain(1)', 'pgq_ext.queue_entries()', 'pgq_ext.stat_entries()', 'pgq_ext.latency_entries()', 'pgq_ext.group_entries()', 'pgq_ext.oldest_ready(1)', 'pgq_ext.blocked_jobs(1)', q{pgq_ext.recount('q')}, 'pgq_retry(1)', q{pgq_redrive('q')}, 'pgq_run_again(1)')
+	'pgq_ext.lease_entries()', 'pgq_ext.lease_of(1)', 'pgq_explain(1)', 'pgq_ext.queue_entries()', 'pgq_ext.stat_entries()', 'pgq_ext.latency_entries()', 'pgq_ext.group_entries()', 'pgq_ext.oldest_ready(1)', 'pgq_ext.blocked_jobs(1)', q{pgq_ext.recount('q')}, 'pgq_retry(1)', q{pgq_redrive('q')}, 'pgq_run_again(1)')
 {
 	my ($state, $error) = sqlstate($node, "SELECT $call");
 	is($state, '55000', "$call: 55000");
