@@ -75,6 +75,31 @@ send_sql($one, q{SELECT msg_id FROM pgmq.read_with_poll('poll', 60, 1, 600, 10, 
 sql(q{SELECT pgmq.send('poll', '{"a": 2}'), pgmq.send('poll', '{"a": 1}')});
 is((reply($one))[0], '3', 'a read with a condition looks again');
 
+# ---- notifications ----
+
+new_queue('Tell', 0);
+my $listener = session($node);
+ask($listener, 'LISTEN "pgmq.q_tell.INSERT"');
+# The names of the channels that the session has been told of, when it has been told of one.
+sub told
+{
+	my ($told) = ('');
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		$told .= join '', ask($listener, 'SELECT pg_sleep(0.01)');
+		last if $told =~ /Asynchronous notification "([^"]*)"/;
+	}
+	return $told =~ /Asynchronous notification "([^"]*)"/ ? $1 : '';
+}
+sql(q{SELECT pgmq.enable_notify_insert('Tell', 3600000)});
+sql(q{SELECT pgmq.send('tell', '1')});
+is(told(), 'pgmq.q_tell.INSERT', 'a send notifies listeners, whatever the case of the name');
+sql(q{SELECT pgmq.send('tell', '2')});
+is((ask($listener, 'SELECT pg_sleep(0.01)'))[1] // '', '', '... but not again within the interval');
+sql(q{SELECT pgmq.update_notify_insert('Tell', 0)});
+sql(q{INSERT INTO pgmq.q_tell (vt, message) VALUES (now(), '3')});
+is(told(), 'pgmq.q_tell.INSERT', '... as does an INSERT into the view');
+
 # ---- groups ----
 
 sql(q{SELECT pgmq.create('groups')});
