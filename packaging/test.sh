@@ -37,13 +37,13 @@ packages()
 	rm -rf "$dir"
 	check "$release: builds without the network, lintian has nothing to say" packaging/deb.sh "$dir" "$pg" || return
 	check "$release: the packages of its PostgreSQL, and no others" \
-		diff <(printf '%s\n' pgq-ext-common "postgresql-$pg-pgq-ext") <(cd "$dir" && printf '%s\n' ./*.deb | cut -c 3- | grep -v dbgsym | cut -d _ -f 1)
+		diff <(printf '%s\n' pgq-ext-common "postgresql-$pg-pgq-ext" "postgresql-$pg-pgq-ext-pgmq") <(cd "$dir" && printf '%s\n' ./*.deb | cut -c 3- | grep -v dbgsym | cut -d _ -f 1)
 	in_root 'postgresql sudo' "$release" source/packaging/walk.sh "$pg" | sed "s/ok /&$release: /"
 	[ "${PIPESTATUS[0]}" -eq 0 ] || echo "not ok $release: docs/install.md is followed to its end"
 	# shellcheck disable=SC2016
 	check "$release: debian/tests" in_root "$build_packages" "$release" sh -ec '
 		apt-get -qq update
-		apt-get -qq -y install ./postgresql-*-pgq-ext_*.deb ./pgq-ext-common_*.deb
+		apt-get -qq -y install ./postgresql-*-pgq-ext_*.deb ./postgresql-*-pgq-ext-pgmq_*.deb ./pgq-ext-common_*.deb
 		cd source
 		debian/tests/regress'
 }
@@ -87,7 +87,9 @@ rpm()
 		packaging/rpm/pgq_ext.spec || return
 	check 'rpm: has the library, and what brings a database here' diff \
 		<(find pgq_ext.control upgrade -name 'pgq_ext[.-]*' -printf '%f\n' | { cat; echo pgq_ext.so; sed -n "s/^default_version *= *'\(.*\)'/pgq_ext--\1.sql/p" pgq_ext.control; } | sort) \
-		<(command rpm -qlp "$work"/rpm/RPMS/*/pgq_ext_*.rpm | sed -n 's/.*\/\(pgq_ext\(--.*sql\|\.so\|\.control\)\)$/\1/p' | sort)
+		<(command rpm -qlp "$work"/rpm/RPMS/*/pgq_ext_[0-9][0-9]-[0-9]*.rpm | sed -n 's/.*\/\(pgq_ext\(--.*sql\|\.so\|\.control\)\)$/\1/p' | sort)
+	check 'rpm: pgmq is one of its own' diff <(sed -n "s/^default_version *= *'\(.*\)'/pgmq--\1.sql/p" pgmq/pgmq.control; echo pgmq.control) \
+		<(command rpm -qlp "$work"/rpm/RPMS/*/pgq_ext_*-pgmq-*.rpm | sed -n 's/.*\/\(pgmq[.-]*[^/]*\(sql\|control\)\)$/\1/p' | sort)
 	check 'rpm: pgq-top is one of its own' eval 'command rpm -qlp "$work"/rpm/RPMS/*/pgq-top-*.rpm | grep -x /usr/bin/pgq-top'
 }
 

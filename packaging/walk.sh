@@ -80,6 +80,19 @@ for version in source/upgrade/pgq_ext--*.sql; do
 	sudo -u postgres dropdb "from_$version"
 done
 
+# The pgmq of this project has the files of the original.
+mkdir -p "$out/pgmq/DEBIAN"
+printf '%s\n' "Package: postgresql-$pg-pgmq" 'Version: 1.13.1-1' 'Architecture: all' 'Maintainer: nobody <nobody@example.org>' \
+	'Description: has pgmq.control' >"$out/pgmq/DEBIAN/control"
+dpkg-deb --build "$out/pgmq" "$out/pgmq.deb" >/dev/null
+check 'pgmq.md: the extension pgmq is installed from its package' eval '
+	apt-get -qq install ./postgresql-$pg-pgq-ext-pgmq_*.deb >"$out/said" 2>&1 && sudo -u postgres createdb messages &&
+	sql messages "CREATE EXTENSION pgmq CASCADE" && sql messages "SELECT pgmq.create(\$\$orders\$\$)" &&
+	sql messages "SELECT pgmq.send(\$\$orders\$\$, \$\${}\$\$)" && [ "$(sql messages "SELECT msg_id FROM pgmq.pop(\$\$orders\$\$)")" = 1 ]'
+check 'the original pgmq is not installed beside it' eval 'apt-get -s install "$out/pgmq.deb" 2>&1 | grep "^Remv postgresql-$pg-pgq-ext-pgmq "'
+sudo -u postgres dropdb messages
+apt-get -qq purge "postgresql-$pg-pgq-ext-pgmq" >/dev/null
+
 # PgQ from 3.3 on has its extension of the same name in another package.
 mkdir -p "$out/pgq/DEBIAN"
 printf '%s\n' "Package: postgresql-$pg-pgq3" 'Version: 3.2.6-1' 'Architecture: all' 'Maintainer: nobody <nobody@example.org>' \
