@@ -1651,7 +1651,7 @@ COMMENT ON VIEW pgq_ext.segment IS
 COMMENT ON FUNCTION pgq_pause_queue IS
 'Hand out no job of the queue from the commit on: for claims the queue is empty, so claims with wait go on waiting. Jobs in work go on, and new jobs can be enqueued. Does nothing if the queue is paused already. Error: 42704 no such queue.';
 COMMENT ON FUNCTION pgq_drop_queue IS
-'Drop a queue; true if it was dropped. The queue''s records of attempts and finished jobs are deleted. With force, its jobs (also those in work) and dead letters are deleted, too. Waits for transactions that have written jobs of the queue. Errors: 42704 no such queue (unless if_exists), 55006 the queue is not empty.';
+'Drop a queue; true if it was dropped. The queue''s records of attempts and finished jobs are deleted. With force, its jobs (also those in work) and dead letters are deleted, too. Waits for transactions that have written jobs of the queue. Errors: 42704 no such queue (unless if_exists), 55006 the queue is not empty, 2BP01 a table is watched for it (without force).';
 COMMENT ON FUNCTION pgq_purge_queue IS
 'Delete all waiting jobs of the queue, and return their number; waits for transactions that have locked such a job. Jobs in work and dead letters stay. No job of the queue can be claimed before the transaction ends. Error: 42704 no such queue.';
 COMMENT ON FUNCTION pgq_enqueue_many IS

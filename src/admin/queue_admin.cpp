@@ -390,7 +390,8 @@ close_empty_queue(const QueueRef &ref, const char *name, const char *hint)
 }
 
 bool
-drop_queue(const char *name, bool if_exists, bool force)
+drop_queue(const char *name, bool if_exists, bool force,
+		   void (*before_drop)(int32 queue_id, const char *name, bool force))
 {
 	QueueRef ref{};
 	if (!lock_named_row(name, if_exists, "Pass if_exists => true if that is no error.", &ref))
@@ -400,6 +401,7 @@ drop_queue(const char *name, bool if_exists, bool force)
 		close_queue(ref);
 	else
 		close_empty_queue(ref, name, "Pass force => true to delete them with the queue.");
+	before_drop(ref.queue_id, name, force);
 	const SpiArgument id[] = {{INT4OID, Int32GetDatum(ref.queue_id), false}};
 	as_owner([&] {
 		end_all_rows(ref.queue_id);

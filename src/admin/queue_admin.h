@@ -33,9 +33,12 @@ void note_new_name(int32 queue_id, const char *name, const char *new_name);
 
 /*
  * Drop the queue. Returns false if there is no such queue and if_exists is set. Raises 42704
- * without if_exists. Without force raises 55006 if the queue has jobs or dead letters.
+ * without if_exists. Without force raises 55006 if the queue has jobs or dead letters. Calls
+ * before_drop() when no other transaction can write jobs to the queue any more; that may raise an
+ * error.
  */
-bool drop_queue(const char *name, bool if_exists, bool force);
+bool drop_queue(const char *name, bool if_exists, bool force,
+				void (*before_drop)(int32 queue_id, const char *name, bool force));
 
 /*
  * Do the first half of a drop: until this transaction ends, no other transaction can write jobs to

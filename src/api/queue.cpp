@@ -7,6 +7,7 @@
 #include "catalog/option_value.h"
 #include "catalog/queue_row.h"
 #include "load/attach.h"
+#include "row_changes/watch_list.h"
 
 namespace pgq {
 
@@ -167,7 +168,7 @@ pgq_drop_queue(PG_FUNCTION_ARGS)
 	char *name = queue_name(required(fcinfo, 0, "queue"));
 	bool if_exists = given(fcinfo, 1) && PG_GETARG_BOOL(1);
 	bool force = given(fcinfo, 2) && PG_GETARG_BOOL(2);
-	PG_RETURN_BOOL(drop_queue(name, if_exists, force));
+	PG_RETURN_BOOL(drop_queue(name, if_exists, force, refuse_watched_queue));
 }
 
 PGDLLEXPORT Datum

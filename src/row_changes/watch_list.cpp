@@ -152,4 +152,29 @@ list_watches(void (*put)(void *context, const ListedWatch &watch), void *context
 	}
 }
 
+void
+refuse_watched_queue(int32 queue_id, const char *name, bool force)
+{
+	int n;
+	WatchTrigger *triggers = read_watch_triggers(InvalidOid, &n);
+	for (int i = 0; i < n; i++)
+	{
+		WatchTarget target;
+		char *present_name;
+		if (!target_of_trigger(argument_of(triggers[i], kTargetName),
+							   argument_of(triggers[i], kTargetIdentity), &target) ||
+			target.is_topic || target.queue_id != queue_id ||
+			!find_target_queue(target, &present_name))
+			continue;
+		const char *table = qualified_name(triggers[i].relation);
+		ereport(force ? NOTICE : ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("table %s is watched for queue \"%s\"", table, name),
+				 errdetail("After the drop each write to the table fails."),
+				 errhint("Call pgq_unwatch_table%s.",
+						 force ? "" : ", or pass force => true to drop the queue all the same")));
+		return;
+	}
+}
+
 } // namespace pgq

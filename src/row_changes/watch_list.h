@@ -22,4 +22,10 @@ struct ListedWatch
 /* Call put(context, watch) for each watch of the database. */
 void list_watches(void (*put)(void *context, const ListedWatch &watch), void *context);
 
+/*
+ * Raise 2BP01 if a table is watched for the queue, which is about to be dropped. With `force` tell
+ * the client instead: after the drop each write to the table fails.
+ */
+void refuse_watched_queue(int32 queue_id, const char *name, bool force);
+
 } // namespace pgq

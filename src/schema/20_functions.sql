@@ -48,7 +48,7 @@ CREATE FUNCTION pgq_drop_queue(queue text, if_exists boolean = false, force bool
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_drop_queue';
 REVOKE ALL ON FUNCTION pgq_drop_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_drop_queue IS
-'Drop a queue; true if it was dropped. The queue''s records of attempts and finished jobs are deleted. With force, its jobs (also those in work) and dead letters are deleted, too. Waits for transactions that have written jobs of the queue. Errors: 42704 no such queue (unless if_exists), 55006 the queue is not empty.';
+'Drop a queue; true if it was dropped. The queue''s records of attempts and finished jobs are deleted. With force, its jobs (also those in work) and dead letters are deleted, too. Waits for transactions that have written jobs of the queue. Errors: 42704 no such queue (unless if_exists), 55006 the queue is not empty, 2BP01 a table is watched for it (without force).';
 
 CREATE FUNCTION pgq_purge_queue(queue text) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_purge_queue';

@@ -211,8 +211,12 @@ subtest 'the queue' => sub
 	sql(q{SELECT pgq_rename_queue('old', 'new'); INSERT INTO tq VALUES (1)});
 	is(jobs('new'), 'INSERT {"id": 1} > {"id": 1}', 'the watch follows a renamed queue');
 	is(sql(q{SELECT target FROM pgq_ext.watch WHERE "table" = 'tq'::regclass}), 'queue:new', '... and the view, too');
-	sql(q{SELECT pgq_drop_queue('new', force => true); SELECT pgq_create_queue('new')});
-	my ($state, $message) = sqlstate($node, q{INSERT INTO tq VALUES (2)});
+	my ($state, $message) = sqlstate($node, q{DELETE FROM pgq_ext.job; SELECT pgq_drop_queue('new')});
+	is($state, '2BP01', 'the queue of a watch is not dropped');
+	like($message, qr/table public.tq is watched for queue "new"/, '... and the message names the table');
+	(undef, undef, $message) = $node->psql('postgres', q{SELECT pgq_drop_queue('new', force => true); SELECT pgq_create_queue('new')});
+	like($message, qr/NOTICE:  table public.tq is watched for queue "new"/, '... with force it is, and a notice names the table');
+	($state, $message) = sqlstate($node, q{INSERT INTO tq VALUES (2)});
 	is($state, '42704', 'another queue of the name gets no jobs');
 	like($message, qr/queue "old" of the watch does not exist.*Trigger "pgq_watch_old_insert" of table public.tq.*pgq_watch_table/s, '... and the message says what to do');
 	sql(q{SELECT pgq_unwatch_table('tq', 'old'); SELECT pgq_watch_table('tq', 'new'); INSERT INTO tq VALUES (2)});
