@@ -37,7 +37,7 @@ packages()
 	rm -rf "$dir"
 	check "$release: builds without the network, lintian has nothing to say" packaging/deb.sh "$dir" "$pg" || return
 	check "$release: the packages of its PostgreSQL, and no others" \
-		diff <(printf '%s\n' pgq-ext-common "postgresql-$pg-pgq-ext" "postgresql-$pg-pgq-ext-pgmq") <(cd "$dir" && printf '%s\n' ./*.deb | cut -c 3- | grep -v dbgsym | cut -d _ -f 1)
+		diff <(printf '%s\n' pgq-ext-common "postgresql-$pg-pgq-ext" "postgresql-$pg-pgq-ext-pgmq") <(cd "$dir" && printf '%s\n' ./*.deb | cut -c 3- | grep -v dbgsym | cut -d _ -f 1 | sort)
 	in_root 'postgresql sudo' "$release" source/packaging/walk.sh "$pg" | sed "s/ok /&$release: /"
 	[ "${PIPESTATUS[0]}" -eq 0 ] || echo "not ok $release: docs/install.md is followed to its end"
 	# shellcheck disable=SC2016

@@ -17,6 +17,7 @@
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
 #include "catalog/tables.h"
+#include "catalog/topic_table.h"
 #include "catalog/values.h"
 #include "catalog/version.h"
 #include "load/attach.h"
@@ -153,6 +154,15 @@ refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 	}
 }
 
+/* Drop the handler, the bindings and the rights of a queue. */
+static void
+drop_settings(int32 queue_id)
+{
+	(void) delete_handler(queue_id);
+	delete_bindings_of(queue_id);
+	drop_rights(queue_id);
+}
+
 /*
  * Do what pgq_drop_queue() without force does, but leave the row of the queue to the statement that
  * has fired the trigger.
@@ -176,12 +186,40 @@ drop_by_hand(const TriggerData *data)
 	{
 		close_empty_queue(ref, queue, kHint);
 		as_owner([&] { end_all_rows(queue_id); });
-		(void) delete_handler(queue_id);
-		delete_bindings_of(queue_id);
-		drop_rights(queue_id);
+		drop_settings(queue_id);
 	}
 	else
 		refuse_to_strand_jobs(&queue_id, kHint);
+}
+
+/*
+ * Drop the settings of all queues, also of queues without a slot in shared memory. After TRUNCATE
+ * with RESTART IDENTITY, a new queue may get the id of an earlier one.
+ */
+static void
+drop_all_settings()
+{
+	if (!OidIsValid(look_at_tables().queue_handler) ||
+		!OidIsValid(find_topic_table(TopicTable::kBinding)))
+		return;
+	List *ids = NIL;
+	MemoryContext context = CurrentMemoryContext;
+	as_owner([&] {
+		uint64 n = spi_execute("SELECT queue_id FROM pgq_ext.queue_handler "
+							   "UNION SELECT queue_id FROM pgq_ext.topic_binding "
+							   "UNION SELECT pg_catalog.substr(relname, 8)::int4 "
+							   "FROM pg_catalog.pg_class "
+							   "WHERE relnamespace = 'pgq_ext'::regnamespace AND relkind = 'v' "
+							   "AND relname ~ '^rights_[0-9]{1,9}$'",
+							   nullptr, 0);
+		MemoryContext own = MemoryContextSwitchTo(context);
+		for (uint64 i = 0; i < n; i++)
+			ids = lappend_int(ids, DatumGetInt32(spi_value(static_cast<int>(i), 1, INT4OID)));
+		MemoryContextSwitchTo(own);
+	});
+	ListCell *cell;
+	foreach (cell, ids)
+		drop_settings(lfirst_int(cell));
 }
 
 static void
@@ -191,6 +229,8 @@ drop_all_by_hand()
 		for_each_queue(tables().database, close_queue);
 	refuse_to_strand_jobs(nullptr, "TRUNCATE pgq_ext.job, pgq_ext.dead_job, pgq_ext.attempt and "
 								   "pgq_ext.finished_job with it, or use pgq_drop_queue.");
+	if (is_usable())
+		drop_all_settings();
 }
 
 /* ---- queue of a job ---- */
