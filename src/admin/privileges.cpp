@@ -1,6 +1,8 @@
 #include "admin/privileges.h"
 
 #include "admin/view_rights.h"
+#include "catalog/binding_row.h"
+#include "catalog/handler_row.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
@@ -135,7 +137,7 @@ revoke_rights(const char *queue, const char *role, const RightSet &rights)
 	});
 }
 
-void
+static void
 drop_rights(int32 queue_id)
 {
 	char view[NAMEDATALEN];
@@ -144,6 +146,14 @@ drop_rights(int32 queue_id)
 	name_of_rights(queue_id, view);
 	/* Use CASCADE: a role with the right inspect may have created a view on this view. */
 	as_owner([&] { spi_run("DROP VIEW pgq_ext.%s CASCADE", view); });
+}
+
+void
+drop_settings(int32 queue_id)
+{
+	(void) delete_handler(queue_id);
+	delete_bindings_of(queue_id);
+	drop_rights(queue_id);
 }
 
 } // namespace pgq

@@ -28,7 +28,7 @@ void grant_rights(const char *queue, const char *role, const RightSet &rights);
  */
 void revoke_rights(const char *queue, const char *role, const RightSet &rights);
 
-/* Drop the rights of a queue that is being dropped. */
-void drop_rights(int32 queue_id);
+/* Drop the handler, the bindings and the rights of a queue. */
+void drop_settings(int32 queue_id);
 
 } // namespace pgq

@@ -1,9 +1,7 @@
 #include "admin/queue_admin.h"
 
 #include "admin/privileges.h"
-#include "catalog/binding_row.h"
 #include "catalog/create_segments.h"
-#include "catalog/handler_row.h"
 #include "catalog/option_value.h"
 #include "catalog/queue_lock.h"
 #include "catalog/queue_row.h"
@@ -130,10 +128,10 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 	if (!find_queue(tables(), name, &ref))
 		elog(ERROR, "queue \"%s\" was not created", name);
 	/*
-	 * Remove rights that are left over from an earlier queue with the same id: that queue was
+	 * Remove settings that are left over from an earlier queue with the same id: that queue was
 	 * dropped while the extension's triggers were disabled.
 	 */
-	drop_rights(ref.queue_id);
+	drop_settings(ref.queue_id);
 	(void) change_queue(ref, [](QueueHold &hold) {
 		begin_empty(hold->count, wall_now());
 		no_starts(hold.queue());
@@ -407,9 +405,7 @@ drop_queue(const char *name, bool if_exists, bool force,
 		end_all_rows(ref.queue_id);
 		spi_execute("DELETE FROM pgq_ext.queue WHERE queue_id OPERATOR(pg_catalog.=) $1", id);
 	});
-	(void) delete_handler(ref.queue_id);
-	delete_bindings_of(ref.queue_id);
-	drop_rights(ref.queue_id);
+	drop_settings(ref.queue_id);
 	return true;
 }
 

@@ -10,8 +10,6 @@
 #include "admin/privileges.h"
 #include "admin/queue_admin.h"
 #include "api/trigger_data.h"
-#include "catalog/binding_row.h"
-#include "catalog/handler_row.h"
 #include "catalog/option_value.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_lock.h"
@@ -152,15 +150,6 @@ refuse_to_strand_jobs(const int32 *queue_id, const char *hint)
 								errmsg("cannot remove a queue that has jobs or records of jobs"),
 								errhint("%s", hint)));
 	}
-}
-
-/* Drop the handler, the bindings and the rights of a queue. */
-static void
-drop_settings(int32 queue_id)
-{
-	(void) delete_handler(queue_id);
-	delete_bindings_of(queue_id);
-	drop_rights(queue_id);
 }
 
 /*

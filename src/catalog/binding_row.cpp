@@ -104,12 +104,14 @@ delete_bindings_of(int32 queue_id)
 	if (!OidIsValid(find_topic_table(TopicTable::kBinding)))
 		return;
 	(void) lock_topic_table(TopicTable::kBinding, RowExclusiveLock);
+	uint64 deleted = 0;
 	as_owner([&] {
-		(void) spi_execute("DELETE FROM ONLY pgq_ext.topic_binding WHERE queue_id "
-						   "OPERATOR(pg_catalog.=) $1",
-						   id);
+		deleted = spi_execute("DELETE FROM ONLY pgq_ext.topic_binding WHERE queue_id "
+							  "OPERATOR(pg_catalog.=) $1",
+							  id);
 	});
-	invalidate_topic_table(TopicTable::kBinding);
+	if (deleted > 0)
+		invalidate_topic_table(TopicTable::kBinding);
 }
 
 } // namespace pgq
