@@ -32,14 +32,6 @@ static constexpr Column slot_columns[kSlotColumns] = {
 	{"queue_id", INT4OID, kOrNull},
 };
 
-/* A queue name as it was given, and the name of its view. */
-static constinit struct
-{
-	size_t length; /* 0: none */
-	char given[NAMEDATALEN];
-	char view[NAMEDATALEN];
-} last_name = {};
-
 static constinit HTAB *known_queues = nullptr;
 /* The view of each slot, as far as this session knows. A view that is gone was known too long. */
 static constinit Oid view_of_slot[kMessageSlots + 1] = {};
@@ -104,8 +96,8 @@ known_queue(Oid view)
  * Return the name of the view in lower case, cut as the parser cuts identifiers. Raises P0001 for the
  * names that pgmq.format_table_name() refuses.
  */
-static const char *
-new_view_name(const text *name)
+static char *
+view_name(const text *name)
 {
 	char *joined = psprintf("q_%s", text_to_cstring(name));
 	if (strpbrk(joined, "$;'") != nullptr || strstr(joined, "--") != nullptr)
@@ -114,25 +106,6 @@ new_view_name(const text *name)
 	char *lower = str_tolower(joined, strlen(joined), DEFAULT_COLLATION_OID);
 	truncate_identifier(lower, static_cast<int>(strlen(lower)), false);
 	return lower;
-}
-
-/* As new_view_name(). A session often uses one queue, so the last name is remembered. */
-static const char *
-view_name(const text *name)
-{
-	const char *bytes = VARDATA_ANY(name);
-	size_t length = VARSIZE_ANY_EXHDR(name);
-	if (length == 0 || length != last_name.length || memcmp(bytes, last_name.given, length) != 0)
-	{
-		const char *view = new_view_name(name);
-		last_name.length = 0;
-		if (length > sizeof(last_name.given))
-			return view;
-		strlcpy(last_name.view, view, sizeof(last_name.view));
-		memcpy(last_name.given, bytes, length);
-		last_name.length = length;
-	}
-	return last_name.view;
 }
 
 MessageQueue
@@ -162,7 +135,7 @@ message_queue_of(Oid schema, Oid view)
 MessageQueue
 find_message_queue(Oid schema, const text *name, AclMode needed)
 {
-	const char *view_of_name = view_name(name);
+	char *view_of_name = view_name(name);
 	Oid view = get_relname_relid(view_of_name, schema);
 	if (!OidIsValid(view))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
