@@ -27,6 +27,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/pgq.XXXXXX") || exit
 trap 'stop_servers "$work"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 build
+install_pgmq "$work/root" || die 'the extension pgmq cannot be installed'
 g++ -std=c++20 -O2 -fPIC -shared -I"$("$pg_config" --includedir-server)" -o "$work/counter.so" bench/instructions/counter.cpp \
 	2>"$work/counter.log" || die 'the counter cannot be built'
 counts=${KEEP:-$work/counts}

@@ -6,7 +6,7 @@ find_pgmq()
 {
 	pgmq=''
 	[ -z "${PGMQ_DIR:-}" ] || {
-		pgmq=$(find "$PGMQ_DIR" -name pgmq.sql | head -n 1)
+		pgmq=$(find "$PGMQ_DIR" -path '*/sql/pgmq.sql' | head -n 1)
 		[ -n "$pgmq" ] || { echo "bench: no pgmq.sql below $PGMQ_DIR" >&2; return 1; }
 	}
 }

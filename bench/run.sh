@@ -10,7 +10,8 @@
 #   OUT=DIR        keep the results in DIR, a file for each workload; a workload that is run again replaces its file.
 #                  bench/report.pl DIR prints the tables, bench/report.pl DIR docs writes docs/benchmarks.md, and
 #                  bench/report.pl DIR docs WORKLOAD... replaces only the sections of these workloads there
-#   PGMQ_DIR=DIR   let pgmq take part, whose pgmq.sql is somewhere below DIR
+#   PGMQ_DIR=DIR   let pgmq take part, whose pgmq.sql is somewhere below DIR; the workload pgmq, which only runs if it is named,
+#                  compares the extension pgmq of this project with it
 #
 # The sides (bench/sides/*.sql) take turns in each round, with the same client (bench/load); the medians of the rounds
 # count. Before its turn a side gets more jobs than it can work off, the tables are vacuumed, and the server makes a
@@ -90,7 +91,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open topics " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open topics pgmq " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -104,6 +105,7 @@ elsewhere bench/run.sh "${arguments[@]}"
 . bench/race.sh
 . bench/batches.sh
 . bench/topics.sh
+. bench/pgmq.sh
 find_pgmq || exit
 . script/private_server.sh
 . bench/server.sh

@@ -157,7 +157,7 @@ DROP ROLE regress_pgmq;
 
 -- The function of the trigger works on views of queues only.
 CREATE TEMP TABLE t (msg_id bigint);
-CREATE VIEW pg_temp.v AS SELECT * FROM t;
+CREATE TEMP VIEW v AS SELECT * FROM t;
 CREATE TRIGGER v INSTEAD OF INSERT ON pg_temp.v FOR EACH ROW EXECUTE FUNCTION pgmq._row();
 INSERT INTO pg_temp.v VALUES (1);
 CREATE TRIGGER t AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION pgmq._row();

@@ -5,7 +5,7 @@
 #   test/run.sh quick             what "make check" runs: some of the suites, and a part of "model", "tap" and "torture"
 #   test/run.sh SUITE             one of: unit model conventions runner odr clients monitoring failover shards instructions regress before isolation tiny
 #                                 tap pgtap torture,
-#                                 or packages or pg_upgrade, which "every suite" leaves out
+#                                 or packages or pg_upgrade or pgmq, which "every suite" leaves out
 #   test/run.sh SUITE TEST...     only tests whose name contains TEST
 #   test/run.sh strict            regress and isolation: what CI runs by test/strict.sh
 #   test/run.sh servers           the suites that depend on the server, to be run with every PostgreSQL; with versions after 15
@@ -14,6 +14,7 @@
 #   test/run.sh sql               regress, isolation and pgtap: the least that CI runs with a PostgreSQL
 #   test/run.sh once              the other suites, which run with PostgreSQL 15 only
 #
+# PGMQ_DIR is a checkout of the original pgmq, whose tests the suite "pgmq" runs.
 # JOBS=200000 in the environment is the number of jobs of the suite "shards".
 # PG=17 in the environment names a PostgreSQL. If this machine cannot have it, everything runs in a root of a Debian
 # release that has it (script/debian_root.sh).
@@ -26,6 +27,7 @@ elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . script/private_server.sh
 . test/left_running.sh
+. test/pgmq/suite.sh
 
 # Suites that start no server run with the usual build only. clients, monitoring, failover, shards and instructions run with PostgreSQL
 # 15, and so with the servers and drivers of Debian 12; of clients, the tests with pgbouncer also run with PostgreSQL 17,
@@ -553,7 +555,7 @@ top=
 [[ " ${suites[*]} " == *' tap '* ]] || top=no # nothing else tests pgq-top
 [[ "${suites[*]}" =~ ^(unit|model|packages|runner|odr)$ ]] || TOP=$top private_install "$work/root" || finish
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
-[[ ! " ${suites[*]} " =~ ' '(regress|tap)' ' ]] || install_pgmq "$work/root" || finish
+[[ ! " ${suites[*]} " =~ ' '(regress|tap|pgmq)' ' ]] || install_pgmq "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test docs examples drills monitoring clients README.md CONTRIBUTING.md Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"

@@ -204,6 +204,13 @@ all_calls()
 	static Prepared publish_ten{"SELECT queue, job_id FROM pgq_publish('ten.topic', $1)"};
 	static Prepared ack_claim{"SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, 'one')"};
 	static Prepared ack_next{"SELECT job_id, lease, payload FROM pgq_ack_next($1, $2, 'next')"};
+	static Prepared mq_send{"SELECT pgmq.send('sent', $1)"};
+	static Prepared mq_read{"SELECT msg_id, message FROM pgmq.read('read', 30, 1)"};
+	static Prepared mq_delete{"SELECT pgmq.delete('read', $1::bigint)"};
+	static Prepared mq_read_many{"SELECT msg_id, message FROM pgmq.read('many_read', 30, 500)"};
+	static Prepared mq_delete_many{"SELECT pgmq.delete('many_read', $1::bigint[])"};
+	static Prepared mq_send_many{"SELECT pgmq.send_batch('sent', $1::jsonb[])"};
+	static Prepared mq_read_none{"SELECT msg_id, message FROM pgmq.read('no_message', 30, 1)"};
 	static Prepared ack_claim_many{
 		"SELECT job_id, lease, payload FROM pgq_ack_claim($1, $2, 'many', 500)"};
 	static const std::string many_jobs =
@@ -245,6 +252,17 @@ all_calls()
 				"|| i || '.#' "
 				"FROM pgq_ext.queue, generate_series(1, " +
 				std::to_string(others) + ") i WHERE queue = 'bound_0'");
+		};
+	};
+	const auto message_queue = [](const char *name, int messages) {
+		return [=] {
+			run("CREATE EXTENSION IF NOT EXISTS pgmq");
+			run(std::string("SELECT pgmq.create('") + name + "')");
+			if (messages > 0)
+				run(std::string("SELECT count(*) FROM pgmq.send_batch('") + name +
+					"', array_fill('" + payload + "'::jsonb, ARRAY[" + std::to_string(messages) +
+					"]))");
+			wait_for_scheduler();
 		};
 	};
 	const auto pair = [](const char *name) {
@@ -350,6 +368,23 @@ all_calls()
 		 pair("fair_fifo")},
 		{"first claim + ack of a session", 1, [] { create_queue("first", "", "NULL"); },
 		 pair("first"), true},
+		{"pgmq.send", 1, message_queue("sent", 0), [] { mq_send({payload}); }},
+		{"pgmq.send_batch of 500", batch, message_queue("sent", 0),
+		 [] { mq_send_many({many_rows.c_str()}); }},
+		{"pgmq.read + delete", 1, message_queue("read", backlog),
+		 [] {
+			 const pq::Result message = mq_read();
+			 if (message.size() != 1)
+				 fail("there is no message");
+			 const std::string id = message.text(0, 0);
+			 mq_delete({id.c_str()});
+		 }},
+		{"pgmq.read + delete of 500", batch, message_queue("many_read", backlog),
+		 [] {
+			 const Claimed messages(mq_read_many(), batch);
+			 mq_delete_many({messages.ids.c_str()});
+		 }},
+		{"pgmq.read of an empty queue", 1, message_queue("no_message", 0), [] { mq_read_none(); }},
 		{"job of a handler", handled, nothing, [] { run_handler("job of a handler"); }, false,
 		 true},
 	};

@@ -6,6 +6,7 @@
 #include "api/message_args.h"
 #include "api/result_rows.h"
 #include "catalog/owner_sql.h"
+#include "jobs/change.h"
 #include "mq/change.h"
 #include "mq/send.h"
 #include "pg/clock.h"
@@ -291,9 +292,17 @@ pgq_mq_delete_many(PG_FUNCTION_ARGS)
 	ResultRows result(fcinfo);
 	Datum *ids = nullptr;
 	int n = message_ids(fcinfo, 1, &ids);
+	SegmentSet segments(RowExclusiveLock);
+	Records records;
 	for (int i = 0; i < n; i++)
-		if (end_message(queue, DatumGetInt64(ids[i]), nullptr))
+	{
+		int64 id = DatumGetInt64(ids[i]);
+		CHECK_FOR_INTERRUPTS();
+		if (queue.has(id) && finish_job(segments, records, queue.job_id(id)))
 			result.put(ids[i]);
+	}
+	records.write();
+	segments.close_unwritten();
 	return (Datum) 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "enqueue/enqueue.h"
 #include "pg/clock.h"
+#include "rows/job_ids.h"
 #include "steps/depth.h"
 
 namespace pgq {
@@ -42,16 +43,18 @@ job_of_message(const MessageQueue &queue, const NewMessage &message, int64 msg_i
 	return job;
 }
 
-static int64
-next_id(const MessageQueue &queue)
+/* Draw the ids of n new messages, in ascending order. */
+static void
+next_ids(const MessageQueue &queue, int64 *ids, int n)
 {
-	int64 id = nextval_internal(queue.sequence, false);
-	if (!queue.has(id))
-		ereport(ERROR, (errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
-						errmsg("message id %lld is out of range", static_cast<long long>(id)),
-						errdetail("The ids of a queue are greater than 0 and less than %lld.",
-								  static_cast<long long>(kMessageIds))));
-	return id;
+	draw_values(queue.sequence, ids, n);
+	for (int i = 0; i < n; i++)
+		if (!queue.has(ids[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+					 errmsg("message id %lld is out of range", static_cast<long long>(ids[i])),
+					 errdetail("The ids of a queue are greater than 0 and less than %lld.",
+							   static_cast<long long>(kMessageIds))));
 }
 
 void
@@ -68,11 +71,9 @@ send_messages(const MessageQueue &queue, const NewMessage *messages, int n, Time
 	{
 		int part = Min(n - done, kInsertBatch);
 		CHECK_FOR_INTERRUPTS();
+		next_ids(queue, ids + done, part);
 		for (int i = 0; i < part; i++)
-		{
-			ids[done + i] = next_id(queue);
 			batch[i] = job_of_message(queue, messages[done + i], ids[done + i], now, Max(vt, now));
-		}
 		enqueue_jobs(ref, batch, part, nullptr);
 		done += part;
 	}
@@ -86,7 +87,11 @@ insert_message(const MessageQueue &queue, Message *message, bool adopt)
 	if (!queue_for_publish(queue.queue_id, &ref))
 		(void) jobs_of(queue); /* raises the error */
 	if (!adopt)
-		message->set(kMsgId, Int64GetDatum(next_id(queue)));
+	{
+		int64 id;
+		next_ids(queue, &id, 1);
+		message->set(kMsgId, Int64GetDatum(id));
+	}
 	NewJob job = job_of_message(queue, {message->get(kMessage), message->get(kHeaders)},
 								DatumGetInt64(message->get(kMsgId)),
 								DatumGetTimestampTz(message->get(kEnqueuedAt)),

@@ -146,18 +146,23 @@ new_job_id()
 }
 
 /*
- * Draw the last id always by nextval_internal(). So currval() and lastval() return the same as if
- * all ids were drawn in this way, and the transaction keeps the lock of the sequence to its end,
+ * Draw the last value always by nextval_internal(). So currval() and lastval() return the same as if
+ * all values were drawn in this way, and the transaction keeps the lock of the sequence to its end,
  * even if a subtransaction is rolled back.
  */
 void
+draw_values(Oid sequence, int64 *values, int n)
+{
+	int at_once = n - 1;
+	int drawn = at_once > 1 && draw_at_once(sequence, values, at_once) ? at_once : 0;
+	for (; drawn < n; drawn++)
+		values[drawn] = nextval_internal(sequence, false);
+}
+
+void
 draw_job_ids(int64 *ids, int n)
 {
-	Oid sequence = look_at_tables().job_id_seq;
-	int at_once = n - 1;
-	int drawn = at_once > 1 && draw_at_once(sequence, ids, at_once) ? at_once : 0;
-	for (; drawn < n; drawn++)
-		ids[drawn] = nextval_internal(sequence, false);
+	draw_values(look_at_tables().job_id_seq, ids, n);
 }
 
 } // namespace pgq

@@ -12,4 +12,7 @@ int64 new_job_id();
  */
 void draw_job_ids(int64 *ids, int n);
 
+/* Draw n values of any sequence, in the same way. */
+void draw_values(Oid sequence, int64 *values, int n);
+
 } // namespace pgq
