@@ -6,6 +6,9 @@
 
 namespace pgq {
 
+/* Each option, and the name of the queue. */
+static_assert(kQueueOptions + 1 <= kSpiArgumentsMax);
+
 /*
  * Return whether the option has the default of its column, which the table may lack. All later
  * options are flags that are off by default.

@@ -57,7 +57,7 @@ struct Prepared
 	 */
 	JobEnd told;
 
-	bool cancels() const { return ended && how == LeaseEnd::kCancelled; }
+	bool cancels() const { return ended && is_by_id(how); }
 	bool any() const
 	{
 		return TransactionIdIsValid(claim_xid) || TransactionIdIsValid(use_xid) ||

@@ -120,7 +120,7 @@ interrupt_cancelled(const List<LeaseEffect> &leases)
 		return;
 	for (const LeaseEffect &effect : leases)
 	{
-		if (effect.kind != LeaseEffect::kEnd || effect.how != LeaseEnd::kCancelled)
+		if (effect.kind != LeaseEffect::kEnd || !is_by_id(effect.how))
 			continue;
 		uint64 call = effect.lease->call;
 		if (still_ours(effect))
