@@ -33,6 +33,7 @@ for my $end ('COMMIT', 'ROLLBACK', q{PREPARE TRANSACTION 'finish'})
 	wait_for($node, q{count(*) = 0 FROM pgq_ext.lease});
 	sql(q{SELECT pgq_purge_queue('worked')});
 }
+wait_for($node, q{acked = 3 FROM pgq_ext.queue_stats WHERE queue = 'worked'});
 is(sql(q{SELECT handed_out, acked, cancelled, lost, uncounted FROM pgq_ext.queue_stats WHERE queue = 'worked'}), '3|3|0|0|0', 'each hand-out ended once');
 is(sql(q{SELECT count(*) > 0 FROM pgq_ext.queue_latency WHERE queue = 'worked'}), 't', '... and the times are there');
 
