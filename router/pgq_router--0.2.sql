@@ -482,14 +482,14 @@ SELECT pgq_router.make_all('pgq_create_queue', 'queue text, lease_time interval 
     log_attempts text = ''failed'', keep_attempts interval = ''7 days'',
     keep_finished interval = ''0'', keep_dead interval = ''30 days'', notify boolean = true,
     if_not_exists boolean = false, rate_limit int = 0, rate_period interval = ''1 s'', fifo boolean = false,
-    max_depth bigint = 0, group_rate_limit int = 0, fair boolean = false', 'boolean', 'coalesce(answer, false) OR one');
+    max_depth bigint = 0, group_rate_limit int = 0, fair boolean = false, undo_rolled_back_claims boolean = false', 'boolean', 'coalesce(answer, false) OR one');
 SELECT pgq_router.make_all('pgq_alter_queue', 'queue text, lease_time interval = null, max_runtime interval = null, max_attempts int = null,
     backoff_base interval = null, backoff_max interval = null, backoff_jitter float8 = null,
     concurrency int = null, group_concurrency int = null,
     log_attempts text = null, keep_attempts interval = null,
     keep_finished interval = null, keep_dead interval = null, notify boolean = null,
     rate_limit int = null, rate_period interval = null, fifo boolean = null,
-    max_depth bigint = null, group_rate_limit int = null, fair boolean = null', 'void', '');
+    max_depth bigint = null, group_rate_limit int = null, fair boolean = null, undo_rolled_back_claims boolean = null', 'void', '');
 SELECT pgq_router.make_all('pgq_drop_queue', 'queue text, if_exists boolean = false, force boolean = false', 'boolean', 'coalesce(answer, false) OR one');
 SELECT pgq_router.make_all('pgq_rename_queue', 'queue text, new_name text', 'void', '');
 SELECT pgq_router.make_all('pgq_pause_queue', 'queue text', 'void', '');

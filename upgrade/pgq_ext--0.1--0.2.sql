@@ -106,7 +106,7 @@ COMMENT ON TABLE pgq_ext.saved_lease IS
 
 -- What they say of themselves.
 COMMENT ON FUNCTION pgq_alter_queue IS
-'Change options of a queue, as in pgq_create_queue; NULL leaves an option unchanged. The new values hold from the commit on: lease_time for leases that are given after it, max_runtime also for leases that are extended after it, options about the end of an attempt for attempts that end after it. Errors: 42704 no such queue, 22023 bad value.';
+'Change options of a queue, as in pgq_create_queue; NULL leaves an option unchanged. The new values hold from the commit on: lease_time for leases that are given after it, max_runtime also for leases that are extended after it, options about the end of an attempt, and undo_rolled_back_claims, for attempts that end after it. Errors: 42704 no such queue, 22023 bad value, 55000 undo_rolled_back_claims is given and the database needs pgq_ext.add_queue_columns().';
 COMMENT ON FUNCTION pgq_claim IS
 'Take up to max_jobs (1 to 10000) ready jobs, each with a lease of lease_time (1 s to 7 days; default: lease_time of the queue). With wait (at most 60 s), waits for the first job; returns no job in time for statement_timeout. Each job must be ended with pgq_ack, pgq_fail or pgq_release; if the time of the lease is over, or the claiming transaction is rolled back, the attempt counts as failed. worker is a label (default: application_name). With session_bound the leases also end with the session. Errors: 42704 no such queue, 22023 bad value, 53400 pgq_ext.max_leases reached and no job claimed.';
 
@@ -186,6 +186,74 @@ COMMENT ON FUNCTION pgq_retry IS
 
 COMMENT ON FUNCTION pgq_redrive IS
 'Bring dead letters of a queue back, as pgq_retry does, in the order in which they died; at most max_jobs (NULL: all). Returns their number. The other arguments are filters (NULL: no filter); a dead letter must match all of them. error_like (1 to 1000 bytes): a pattern of LIKE for the whole last_error. died_since, died_before: the dead letter has died at died_since or later, and before died_before. group_key: the group of the job. A dead letter that another transaction has locked is left out. Errors: 42704 no such queue, 22023 max_jobs is negative or a bad filter, 22025 error_like ends with the escape character, PQ002 the queue has no room for all of them.';
+
+-- New arguments of pgq_create_queue and pgq_alter_queue, in the same way.
+CREATE FUNCTION pgq_ext.create_queue_with_more_arguments(
+    queue text, lease_time interval = '5 min', max_runtime interval = '0', max_attempts int = 20,
+    backoff_base interval = '1 s', backoff_max interval = '1 h', backoff_jitter float8 = 0.2,
+    concurrency int = 0, group_concurrency int = 0,
+    log_attempts text = 'failed', keep_attempts interval = '7 days',
+    keep_finished interval = '0', keep_dead interval = '30 days', notify boolean = true,
+    if_not_exists boolean = false, rate_limit int = 0, rate_period interval = '1 s', fifo boolean = false,
+    max_depth bigint = 0, group_rate_limit int = 0, fair boolean = false,
+    undo_rolled_back_claims boolean = false) RETURNS boolean
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_queue';
+CREATE FUNCTION pgq_ext.alter_queue_with_more_arguments(
+    queue text, lease_time interval = null, max_runtime interval = null, max_attempts int = null,
+    backoff_base interval = null, backoff_max interval = null, backoff_jitter float8 = null,
+    concurrency int = null, group_concurrency int = null,
+    log_attempts text = null, keep_attempts interval = null,
+    keep_finished interval = null, keep_dead interval = null, notify boolean = null,
+    rate_limit int = null, rate_period interval = null, fifo boolean = null,
+    max_depth bigint = null, group_rate_limit int = null, fair boolean = null,
+    undo_rolled_back_claims boolean = null) RETURNS void
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_alter_queue';
+DO $$
+DECLARE
+    verb text;
+    changed bigint;
+BEGIN
+    FOREACH verb IN ARRAY ARRAY['create_queue', 'alter_queue'] LOOP
+        UPDATE pg_catalog.pg_proc f
+        SET pronargs = n.pronargs, pronargdefaults = n.pronargdefaults, proargtypes = n.proargtypes, proargnames = n.proargnames, proargdefaults = n.proargdefaults
+        FROM pg_catalog.pg_proc n
+        WHERE n.oid OPERATOR(pg_catalog.=) pg_catalog.format('pgq_ext.%s_with_more_arguments', verb)::pg_catalog.regproc
+          AND f.proname OPERATOR(pg_catalog.=) pg_catalog.format('pgq_%s', verb)
+          AND f.oid IN (SELECT d.objid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+                        WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype OPERATOR(pg_catalog.=) 'e'
+                          AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.extname OPERATOR(pg_catalog.=) 'pgq_ext');
+        GET DIAGNOSTICS changed = ROW_COUNT;
+        IF changed OPERATOR(pg_catalog.<>) 1 THEN
+            RAISE 'function pgq_% is missing, or is not a member of extension "pgq_ext"', verb
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run ALTER EXTENSION pgq_ext ADD FUNCTION, then update the extension.';
+        END IF;
+    END LOOP;
+END $$;
+DROP FUNCTION pgq_ext.create_queue_with_more_arguments;
+DROP FUNCTION pgq_ext.alter_queue_with_more_arguments;
+
+-- The update from version 0.1 does not add this column: every session that looks up a queue would wait for it.
+CREATE FUNCTION pgq_ext.add_queue_columns() RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    added boolean := false;
+BEGIN
+    LOCK TABLE pgq_ext.queue IN ACCESS EXCLUSIVE MODE;
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'pgq_ext.queue'::regclass AND attname = 'undo_rolled_back_claims' AND NOT attisdropped) THEN
+        -- The library reads columns by position, and a dropped column keeps its position.
+        IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'pgq_ext.queue'::regclass AND attisdropped) THEN
+            RAISE 'table "pgq_ext.queue" has a dropped column'
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Dump the database, and restore it.';
+        END IF;
+        ALTER TABLE pgq_ext.queue ADD COLUMN undo_rolled_back_claims boolean NOT NULL DEFAULT false;
+        added := true;
+    END IF;
+    COMMENT ON COLUMN pgq_ext.queue.undo_rolled_back_claims IS 'Whether a rollback of a claim gives its jobs back at once, and counts no attempt.';
+    RETURN added;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.add_queue_columns() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.add_queue_columns() IS
+'Add the columns of queue options that are newer than version 0.1 to a database that was updated from that version. Locks pgq_ext.queue in ACCESS EXCLUSIVE mode, for the time of a change of the catalog: so it waits for transactions that have read or changed that table, and later calls that look up a queue wait for it. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 the table has a dropped column.';
 
 CREATE FUNCTION pgq_run_again(job_id bigint) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_run_again';
@@ -1753,7 +1821,7 @@ COMMENT ON FUNCTION pgq_ext.lock_entries IS
 COMMENT ON FUNCTION pgq_ext.rate_entries IS
 'Internal: the rates that are in memory, for the view pgq_ext.rate.';
 COMMENT ON FUNCTION pgq_create_queue IS
-'Create a queue; true if it was created. lease_time (1 s to 7 days): how long a worker may have a job before the lease is lost. max_runtime: upper bound of an attempt''s length with extensions (1 s or more; 0: no bound). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and becomes a dead letter after max_attempts. concurrency: how many jobs may be in work at the same time (0: no limit). rate_limit: how many jobs may be handed out in any rate_period (1 s or more; 0: no limit). group_rate_limit: how many jobs of one group_key may be handed out in any rate_period (0: no limit). group_concurrency: how many jobs of one group_key may be in work at the same time (0: no limit). fifo: the jobs of one group_key are handed out one at a time, each after all jobs of the group that were enqueued before it have ended. fair: within a priority groups take turns, one job in each turn, whatever their backlogs; jobs without a group_key are one group; not with group_rate_limit. max_depth: how many jobs may live, waiting or in work, before pgq_enqueue raises PQ002 (0: no limit). log_attempts: which attempts get a record in pgq_ext.attempt (none; failed: also lost ones; all), kept for keep_attempts. keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: send NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
+'Create a queue; true if it was created. lease_time (1 s to 7 days): how long a worker may have a job before the lease is lost. max_runtime: upper bound of an attempt''s length with extensions (1 s or more; 0: no bound). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and becomes a dead letter after max_attempts. concurrency: how many jobs may be in work at the same time (0: no limit). rate_limit: how many jobs may be handed out in any rate_period (1 s or more; 0: no limit). group_rate_limit: how many jobs of one group_key may be handed out in any rate_period (0: no limit). group_concurrency: how many jobs of one group_key may be in work at the same time (0: no limit). fifo: the jobs of one group_key are handed out one at a time, each after all jobs of the group that were enqueued before it have ended. fair: within a priority groups take turns, one job in each turn, whatever their backlogs; jobs without a group_key are one group; not with group_rate_limit. max_depth: how many jobs may live, waiting or in work, before pgq_enqueue raises PQ002 (0: no limit). log_attempts: which attempts get a record in pgq_ext.attempt (none; failed: also lost ones; all), kept for keep_attempts. keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: send NOTIFY on channel pgq_<queue>. undo_rolled_back_claims: a rollback of a claim gives its jobs back at once, and counts no attempt; so a job whose transaction always fails is handed out again without delay or end. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name, 55000 undo_rolled_back_claims is set and the database needs pgq_ext.add_queue_columns().';
 COMMENT ON FUNCTION pgq_fail IS
 'Tell that the attempt has failed. Returns ''retry'': the job runs again after retry_in (default: the backoff of the queue); ''dead'': the attempts are used up or retry is false, and the job is in pgq_ext.dead_job; ''stale'': the lease is stale, and nothing was changed. The first 8 kB of error are kept as last_error.';
 COMMENT ON FUNCTION pgq_schedule IS

@@ -77,7 +77,7 @@ BEGIN
         SELECT q.queue_id INTO id FROM pgq_ext.queue q WHERE q.queue = engine_name;
         SELECT max(j.job_id) INTO last_job FROM pgq_ext.job j WHERE j.queue_id = id;
         slot := COALESCE(last_job / 1099511627776, slot);
-        PERFORM pgmq._engine('pgq_create_queue($1, lease_time => ''30 s'', max_attempts => 2147483647, backoff_base => ''0'', backoff_max => ''0'', backoff_jitter => 0, log_attempts => ''none'', keep_attempts => ''0'', keep_finished => ''0'', notify => false, if_not_exists => true)', engine_name);
+        PERFORM pgmq._engine('pgq_create_queue($1, lease_time => ''30 s'', max_attempts => 2147483647, backoff_base => ''0'', backoff_max => ''0'', backoff_jitter => 0, log_attempts => ''none'', keep_attempts => ''0'', keep_finished => ''0'', notify => false, undo_rolled_back_claims => true, if_not_exists => true)', engine_name);
         SELECT q.queue_id INTO STRICT id FROM pgq_ext.queue q WHERE q.queue = engine_name;
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I AS bigint MAXVALUE 1099511627775', view_name || '_msg_id_seq');
         IF last_job IS NOT NULL THEN

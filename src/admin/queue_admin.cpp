@@ -1,5 +1,6 @@
 #include "admin/queue_admin.h"
 
+#include "admin/option_columns.h"
 #include "admin/privileges.h"
 #include "catalog/create_segments.h"
 #include "catalog/option_value.h"
@@ -52,29 +53,6 @@ is_free(const char *name)
 
 /* ---- create ---- */
 
-/* Insert the queue's row. Options that are not arguments get the default of their column. */
-static void
-insert_row(const char *name, const Datum *options)
-{
-	SpiArgument row[1 + kQueueOptions] = {{TEXTOID, CStringGetTextDatum(name), false}};
-	int n = 1;
-	StringInfoData columns;
-	StringInfoData values;
-	initStringInfo(&columns);
-	initStringInfo(&values);
-	for (int i = 0; i < kQueueOptions; i++)
-	{
-		if (!queue_options[i].is_argument)
-			continue;
-		row[n++] = {type_of(queue_options[i].kind), options[i], false};
-		appendStringInfo(&columns, ", %s", queue_options[i].name);
-		appendStringInfo(&values, ", $%d", n);
-	}
-	spi_execute(
-		psprintf("INSERT INTO pgq_ext.queue (queue%s) VALUES ($1%s)", columns.data, values.data),
-		row, n);
-}
-
 /*
  * Create the segments, if there are none: the first queue of a database needs them. Other
  * transactions that need segments wait until this transaction ends.
@@ -103,7 +81,7 @@ make_row(const char *name, const Datum *options)
 	lock_name(name);
 	if (!is_free(name))
 		return false;
-	as_owner([&] { insert_row(name, options); });
+	as_owner([&] { insert_queue_row(name, options); });
 	CommandCounterIncrement();
 	return true;
 }
@@ -142,27 +120,6 @@ create_queue(const char *name, const Datum *options, bool if_not_exists)
 
 /* ---- alter ---- */
 
-/* Update the queue's row, which also locks the row. Returns whether the row exists. */
-static bool
-update_row(const char *name, const Datum *options, const bool *given)
-{
-	SpiArgument row[1 + kQueueOptions] = {{TEXTOID, CStringGetTextDatum(name), false}};
-	int n = 1;
-	StringInfoData set;
-	initStringInfo(&set);
-	for (int i = 0; i < kQueueOptions; i++)
-	{
-		if (!given[i])
-			continue;
-		row[n++] = {type_of(queue_options[i].kind), options[i], false};
-		appendStringInfo(&set, "%s%s = $%d", n > 2 ? ", " : "", queue_options[i].name, n);
-	}
-	return n > 1 &&
-		   spi_execute(psprintf("UPDATE pgq_ext.queue SET %s WHERE queue OPERATOR(pg_catalog.=) $1",
-								set.data),
-					   row, n) > 0;
-}
-
 void
 alter_queue(const char *name, const Datum *options, const bool *given)
 {
@@ -175,7 +132,7 @@ alter_queue(const char *name, const Datum *options, const bool *given)
 	if (std::find(given, given + kQueueOptions, true) != given + kQueueOptions)
 		(void) lock_queue(before.queue_id, QueueLock::kOptions, ExclusiveLock, true);
 	bool there = false;
-	as_owner([&] { there = update_row(name, options, given); });
+	as_owner([&] { there = update_queue_row(name, options, given); });
 	CommandCounterIncrement();
 	/*
 	 * Look the queue up again: it may have been dropped while this session waited for a lock. If no

@@ -139,7 +139,6 @@ claim_messages(const MessageRead &read, const ClaimReceiver &receiver, int64 wai
 						 .wait = wait,
 						 .lease_time = Max(read.vt, kLeaseTimeMin),
 						 .worker = application_name != nullptr ? application_name : ""};
-	options.undoable = true;
 	/* If all leases are in use, return no message: read_the_rest() reads without leases. */
 	options.for_more = wait == 0;
 	return claim_for(receiver, options, &read.ref, names, 1);

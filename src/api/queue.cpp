@@ -9,6 +9,8 @@
 #include "load/attach.h"
 #include "row_changes/watch_list.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 namespace {
@@ -49,6 +51,18 @@ passed(const NamedArguments &arguments, const char *name, Oid type, Datum *value
 	elog(ERROR, "the function has no argument %s of type %s", name, format_type_be(type));
 }
 
+/* Get the argument for option i. Returns false if it is NULL, or if the function of 0.1 lacks it. */
+static bool
+passed(const NamedArguments &arguments, int i, Datum *value)
+{
+	const char *name = queue_options[i].name;
+	if (is_later_option(i) && arguments.names != nullptr &&
+		std::none_of(arguments.names, arguments.names + arguments.n,
+					 [=](const char *argument) { return strcmp(argument, name) == 0; }))
+		return false;
+	return passed(arguments, name, type_of(queue_options[i].kind), value);
+}
+
 static bool
 create_queue(FunctionCallInfo fcinfo)
 {
@@ -62,7 +76,7 @@ create_queue(FunctionCallInfo fcinfo)
 		const QueueOption &option = queue_options[i];
 		if (!option.is_argument)
 			continue;
-		if (!passed(arguments, option.name, type_of(option.kind), &options[i]))
+		if (!passed(arguments, i, &options[i]))
 			options[i] = value_from(type_of(option.kind), option.initial);
 		check_option(option, options[i]);
 		set_option(&together, option, options[i]);
@@ -85,7 +99,7 @@ alter_queue(FunctionCallInfo fcinfo)
 		const QueueOption &option = queue_options[i];
 		if (!option.is_argument)
 			continue;
-		given[i] = passed(arguments, option.name, type_of(option.kind), &options[i]);
+		given[i] = passed(arguments, i, &options[i]);
 		if (given[i])
 			check_option(option, options[i]);
 	}

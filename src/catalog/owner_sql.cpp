@@ -155,10 +155,9 @@ namespace {
 /* Arguments of a statement as SPI wants them. */
 struct SpiArrays
 {
-	static constexpr int kMost = 20;
-	Oid types[kMost];
-	Datum values[kMost];
-	char nulls[kMost];
+	Oid types[kSpiArgumentsMax];
+	Datum values[kSpiArgumentsMax];
+	char nulls[kSpiArgumentsMax];
 };
 
 } // namespace
@@ -167,7 +166,7 @@ static SpiArrays
 arrays_of(const SpiArgument *arguments, int n)
 {
 	SpiArrays arrays;
-	Assert(n <= SpiArrays::kMost);
+	Assert(n <= kSpiArgumentsMax);
 	for (int i = 0; i < n; i++)
 	{
 		arrays.types[i] = arguments[i].type;

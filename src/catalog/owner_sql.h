@@ -15,6 +15,9 @@ namespace pgq {
  */
 void spi_run(const char *format, ...) pg_attribute_printf(1, 2);
 
+/* The most arguments of a statement. */
+inline constexpr int kSpiArgumentsMax = 24;
+
 /* An argument of a statement: its type and value. */
 struct SpiArgument
 {

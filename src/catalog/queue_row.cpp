@@ -1,7 +1,6 @@
 #include "catalog/queue_row.h"
 
-#include "catalog/column.h"
-#include "catalog/option_value.h"
+#include "catalog/queue_columns.h"
 #include "catalog/tables.h"
 #include "pg/scope.h"
 #include "pg/stop_point.h"
@@ -11,36 +10,6 @@
 #include <algorithm>
 
 namespace pgq {
-
-namespace {
-/* Columns of pgq_ext.queue, in table order. */
-enum QueueColumn : AttrNumber
-{
-	kQueueId = 1,
-	kQueueName,
-	kQueueFirstOption,
-	kQueueCreatedAt = kQueueFirstOption + kQueueOptions,
-	kQueuePausedAt,
-	kQueueColumns = kQueuePausedAt,
-};
-struct QueueColumns
-{
-	Column list[kQueueColumns];
-};
-
-} // namespace
-/* In a stored row any column may be NULL, which read_row() and read_options() handle. */
-static constexpr QueueColumns queue_columns = [] {
-	QueueColumns columns{};
-	columns.list[kQueueId - 1] = {"queue_id", INT4OID, kOrNull};
-	columns.list[kQueueName - 1] = {"queue", TEXTOID, kOrNull};
-	for (int i = 0; i < kQueueOptions; i++)
-		columns.list[kQueueFirstOption - 1 + i] = {queue_options[i].name,
-												   type_of(queue_options[i].kind), kOrNull};
-	columns.list[kQueueCreatedAt - 1] = {"created_at", TIMESTAMPTZOID, kOrNull};
-	columns.list[kQueuePausedAt - 1] = {"paused_at", TIMESTAMPTZOID, kOrNull};
-	return columns;
-}();
 
 namespace {
 
@@ -68,35 +37,6 @@ memory_of_names()
 		remembered = hash_create("pgq_ext queue names", 32, &info, HASH_ELEM | HASH_STRINGS);
 	}
 	return remembered;
-}
-
-/*
- * Open the table of queues. Then check its columns: an ALTER TABLE may have ended just before this
- * transaction got the lock of the table.
- */
-static Relation
-open_queues(const Tables &t)
-{
-	Relation rel = table_open(t.queue, AccessShareLock);
-	check_columns(rel, queue_columns.list, kQueueColumns);
-	return rel;
-}
-
-/* Read the options. A NULL means the default of pgq_create_queue(). */
-static QueueOptions
-read_options(HeapTuple tuple, TupleDesc desc)
-{
-	QueueOptions options{};
-	for (int i = 0; i < kQueueOptions; i++)
-	{
-		const QueueOption &option = queue_options[i];
-		bool is_null;
-		Datum value = heap_getattr(tuple, kQueueFirstOption + i, desc, &is_null);
-		if (is_null)
-			value = value_from(type_of(option.kind), option.initial);
-		set_option(&options, option, value);
-	}
-	return options;
 }
 
 /* Read a row. Returns false if the row has no valid id or name. */

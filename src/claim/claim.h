@@ -27,8 +27,6 @@ struct ClaimOptions
 	 * and says when it begins to work on a job (Lease::unbegun).
 	 */
 	bool ends_them_itself = false;
-	/* A rollback of the claim gives the jobs back at once, uncounted (Lease::undoable). */
-	bool undoable = false;
 	/*
 	 * Take no further job if the payloads and headers of all jobs together would be larger than
 	 * this; 0: no limit. The first job is taken even if it alone is larger.

@@ -174,7 +174,6 @@ verify(Round *round, Claim *claim, MemoryContext scratch)
 	ready.hand_out.worker = claim->options->worker;
 	ready.hand_out.session_bound = claim->options->session_bound;
 	ready.hand_out.unbegun = claim->options->ends_them_itself;
-	ready.hand_out.undoable = claim->options->undoable;
 	ready.monotonic = monotonic_now();
 	ready.now = wall_now();
 	Size bytes = 0;

@@ -24,9 +24,9 @@ enum class LeaseEnd : uint8
 	kMoved,	   /* the row was moved to another segment; the job has not changed */
 	kReleased, /* the worker has given the job back */
 	kCancelled,
-	kExpired,  /* a waiting job has expired (expires_in) */
-	kChanged,  /* a transaction has changed or removed a waiting job */
-	kFinished, /* pgq_finish() has ended a waiting job; counted as a hand-out and its ack */
+	kExpired, /* a waiting job has expired (expires_in) */
+	kChanged, /* a transaction has changed or removed a waiting job */
+	kFinished, /* pgq_finish() has ended the job; counted as an ack, if it waited also as a hand-out */
 };
 
 /* Return whether the job is gone for good. */
@@ -35,6 +35,16 @@ is_gone(LeaseEnd how)
 {
 	return how == LeaseEnd::kAcked || how == LeaseEnd::kFinished || how == LeaseEnd::kCancelled ||
 		   how == LeaseEnd::kExpired;
+}
+
+/*
+ * Return whether a verb has ended the job by its id. If a worker has the job, it does not know of
+ * that, and goes on until it is told.
+ */
+inline bool
+is_by_id(LeaseEnd how)
+{
+	return how == LeaseEnd::kCancelled || how == LeaseEnd::kFinished;
 }
 
 /*

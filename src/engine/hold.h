@@ -78,6 +78,8 @@ public:
 	 * end(), give_back(), lose(), doom(), unpin(), stop_using() and unpark_due() call the functions
 	 * of lease.h (end_lease(), give_back(), lose_lease(), ...), and note whom to wake after the lock
 	 * is released. unpin() and stop_using() also make a doomed lease LOST that is no longer pinned.
+	 * Instead of making a lease LOST, doom(), unpin() and stop_using() may end it; see
+	 * lose_or_give_back().
 	 */
 	void end(Lease *lease, bool gone = false) { ready_ += end_lease(lease, gone); }
 	/*
@@ -124,6 +126,8 @@ public:
 	}
 	void doom(Lease *lease, Loss loss, int64 monotonic)
 	{
+		if (lease->pins == 0)
+			return lose_or_give_back(lease, loss, monotonic);
 		doom_lease(lease, loss, monotonic);
 		wake_scheduler_ = true;
 	}
@@ -207,10 +211,22 @@ public:
 private:
 	template <typename Body> friend bool change_queue(const QueueRef &ref, Body body);
 
+	/*
+	 * End a lease that no transaction uses any more: it is lost, so an attempt will be counted. But
+	 * if its claim was rolled back, and the queue has the option undo_rolled_back_claims, give the
+	 * job back now, uncounted.
+	 */
+	void lose_or_give_back(Lease *lease, Loss loss, int64 monotonic)
+	{
+		if (loss != Loss::kUndone || !queue_->options.undo_rolled_back_claims)
+			return lose(lease, loss, monotonic);
+		queue_->counters.uncounted++;
+		give_back(lease);
+	}
 	void lose_doomed(Lease *lease, int64 monotonic)
 	{
 		if (lease->doomed && lease->pins == 0)
-			lose(lease, lease->loss, monotonic);
+			lose_or_give_back(lease, lease->loss, monotonic);
 	}
 	/* Return how many more jobs may be claimed now. */
 	static int room_in(Queue *queue) { return Min(room_to_run(queue), room_to_start(queue)); }

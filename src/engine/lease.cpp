@@ -74,7 +74,6 @@ begin_lease(Queue *queue, Lease *entry, const Hint &hint, bool of_reserve)
 	entry->ending = false;
 	entry->told = false;
 	entry->unbegun = false;
-	entry->undoable = false;
 	entry->call = 0;
 	entry->with_others = false;
 	entry->session_bound = false;
@@ -207,7 +206,6 @@ hand_out(Lease *lease, const HandOut &what, int64 monotonic, TimestampTz now)
 	strlcpy(lease->worker, what.worker, sizeof(lease->worker));
 	lease->session_bound = what.session_bound;
 	lease->unbegun = what.unbegun;
-	lease->undoable = what.undoable;
 	(void) extend_deadline(lease, what.lease_time, monotonic, now);
 	begin_claimed(lease);
 	lease->queue->claiming -= lease->slot;

@@ -57,17 +57,6 @@ is_being_counted(const Lease *lease)
 	return lease->doomed && !lease->slot;
 }
 
-/*
- * Return whether a rollback of the claim gives the job back uncounted, although the claim has
- * returned: the claim is undoable, and no other transaction uses the lease or cancels the job.
- */
-inline bool
-is_undone_uncounted(const Lease *lease)
-{
-	return lease->undoable && lease->pins == 1 && lease->revoked == 0 && !lease->doomed &&
-		   !lease->prepared.any();
-}
-
 /* Return whether the scheduler has taken the lease to move the row. Such a lease ends soon. */
 bool is_moving(const Lease *lease);
 
@@ -99,7 +88,6 @@ struct HandOut
 	const char *worker;
 	bool session_bound;
 	bool unbegun;			 /* Lease::unbegun */
-	bool undoable;			 /* Lease::undoable */
 	Place place;			 /* place of the row version */
 	int64 group;			 /* group of the row */
 	TimestampTz enqueued_at; /* enqueued_at of the row */

@@ -57,7 +57,7 @@ struct Prepared
 	 */
 	JobEnd told;
 
-	bool cancels() const { return ended && how == LeaseEnd::kCancelled; }
+	bool cancels() const { return ended && is_by_id(how); }
 	bool any() const
 	{
 		return TransactionIdIsValid(claim_xid) || TransactionIdIsValid(use_xid) ||
@@ -160,11 +160,6 @@ struct Lease
 	 * attempt is counted, however the lease ends (protocol: unbegun-is-uncounted).
 	 */
 	bool unbegun;
-	/*
-	 * A rollback of the claim gives the job back at once and counts no attempt, as if the claim had
-	 * not returned. So a job whose transaction always fails is handed out again without end.
-	 */
-	bool undoable;
 	/* Number of the last call of a handler with the job (handler_slot.h); 0: none. */
 	Relaxed<uint64> call;
 	bool with_others; /* that call has more jobs */

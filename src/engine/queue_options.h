@@ -51,6 +51,8 @@ struct QueueOptions
 	bool fair; /* groups take turns */
 	bool notify;
 	bool paused;
+	/* a rollback of a claim gives its jobs back at once, and counts no attempt */
+	bool undo_rolled_back_claims;
 
 	bool operator==(const QueueOptions &) const = default;
 };
@@ -109,7 +111,11 @@ struct QueueOption
 /* `place` of an option that only SQL reads. */
 inline constexpr size_t kOnlyInSql = SIZE_MAX;
 
-/* All options, in the order of the columns. */
+/*
+ * All options, in the order of the columns. The first kFirstOptions of them are columns of version
+ * 0.1. The later ones are at the end of the table, and a database that was updated from 0.1 lacks
+ * them until pgq_ext.add_queue_columns() is called; then they have their defaults.
+ */
 inline constexpr QueueOption queue_options[] = {
 	{"lease_time", OptionKind::kLeaseTime, "5 min", true, offsetof(QueueOptions, lease_time)},
 	{"max_runtime", OptionKind::kRuntime, "0", true, offsetof(QueueOptions, max_runtime)},
@@ -131,7 +137,17 @@ inline constexpr QueueOption queue_options[] = {
 	{"keep_dead", OptionKind::kDuration, "30 days", true, kOnlyInSql},
 	{"notify", OptionKind::kFlag, "true", true, offsetof(QueueOptions, notify)},
 	{"paused", OptionKind::kFlag, "false", false, offsetof(QueueOptions, paused)},
+	{"undo_rolled_back_claims", OptionKind::kFlag, "false", true,
+	 offsetof(QueueOptions, undo_rolled_back_claims)},
 };
 inline constexpr int kQueueOptions = lengthof(queue_options);
+inline constexpr int kFirstOptions = kQueueOptions - 1;
+
+/* Return whether a database that was updated from version 0.1 may lack the column of option i. */
+constexpr bool
+is_later_option(int i)
+{
+	return i >= kFirstOptions;
+}
 
 } // namespace pgq

@@ -7,6 +7,7 @@
 #include "engine/token.h"
 #include "jobs/dead_letter.h"
 #include "load/attach.h"
+#include "pg/stop_point.h"
 #include "steps/change_row.h"
 #include "steps/end_row.h"
 #include "steps/in_hand.h"
@@ -43,8 +44,7 @@ namespace {
 /* A verb that ends jobs by their ids, whether a worker has them or not. */
 struct EndById
 {
-	LeaseEnd waiting; /* how the lease ends that this transaction takes of a waiting job */
-	LeaseEnd leased;  /* how the lease of a worker ends */
+	LeaseEnd lease; /* how the lease ends: of a worker, or the one that is taken of a waiting job */
 	RowEnd row;
 	Outcome outcome; /* of the attempt of a worker */
 	JobEnd told;	 /* what sessions learn that wait for the end of the job */
@@ -52,24 +52,26 @@ struct EndById
 
 } // namespace
 
-static constexpr EndById cancelling = {LeaseEnd::kCancelled, LeaseEnd::kCancelled,
-									   RowEnd::kCancelled, Outcome::kCancelled, JobEnd::kCancelled};
-static constexpr EndById finishing = {LeaseEnd::kFinished, LeaseEnd::kAcked, RowEnd::kAcked,
-									  Outcome::kAcked, JobEnd::kAcked};
+static constexpr EndById cancelling = {LeaseEnd::kCancelled, RowEnd::kCancelled,
+									   Outcome::kCancelled, JobEnd::kCancelled};
+static constexpr EndById finishing = {LeaseEnd::kFinished, RowEnd::kAcked, Outcome::kAcked,
+									  JobEnd::kAcked};
 
 /*
  * End a job that a worker has. Returns false if the caller must look at the job again. *serial:
- * serial of the lease that an earlier call has revoked, or 0.
+ * serial of the lease that an earlier call has revoked, or 0. *deleted: as for end_row().
  */
 static bool
-end_leased(SegmentSet &segments, Records &records, const EndById &how, int64 job_id, uint64 *serial)
+end_leased(SegmentSet &segments, Records &records, const EndById &how, int64 job_id, uint64 *serial,
+		   JobRow *deleted)
 {
 	EndingLease ending;
 	VirtualTransactionId other;
-	switch (revoke(job_id, how.leased, serial, &ending, &other))
+	switch (revoke(job_id, how.lease, serial, &ending, &other))
 	{
 		case Revoked::kInHand:
-			return end_attempt_and_row(segments, records, ending, how.row, how.outcome, nullptr);
+			return end_attempt_and_row(segments, records, ending, how.row, how.outcome, nullptr,
+									   deleted);
 		case Revoked::kWait:
 			VirtualXactLock(other, true);
 			if (any_prepared())
@@ -95,19 +97,19 @@ keeps_finished_of(const JobRow &row, QueueRef ref)
 
 /*
  * End a live job, and return the state that it had before. Returns kNone if there is no such job
- * (*gone), or if the caller must look at the job again. *serial: as in end_leased().
+ * (*gone), or if the caller must look at the job again. *serial, *deleted: as in end_leased().
  */
 static JobState
 end_live(SegmentSet &segments, Records &records, const EndById &how, int64 job_id, uint64 *serial,
-		 bool *gone)
+		 bool *gone, JobRow *deleted)
 {
 	JobRow row;
 	TakenLease taken;
-	JobFound found = find_waiting(segments, job_id, how.waiting, &row, &taken);
+	JobFound found = find_waiting(segments, job_id, how.lease, &row, &taken);
 	*gone = found == JobFound::kNone;
 	if (found == JobFound::kLeased)
-		return end_leased(segments, records, how, job_id, serial) ? JobState::kLeased
-																  : JobState::kNone;
+		return end_leased(segments, records, how, job_id, serial, deleted) ? JobState::kLeased
+																		   : JobState::kNone;
 	if (*gone)
 		return JobState::kNone;
 	/*
@@ -116,7 +118,8 @@ end_live(SegmentSet &segments, Records &records, const EndById &how, int64 job_i
 	 */
 	const Finish finish = {&records, nullptr, nullptr};
 	if (end_row(segments, taken.ref, row.place, job_id, how.row, nullptr, true,
-				keeps_finished_of(row, taken.ref) ? &finish : nullptr) != WriteResult::kDone)
+				keeps_finished_of(row, taken.ref) ? &finish : nullptr, nullptr,
+				deleted) != WriteResult::kDone)
 	{
 		give_back_gone(taken);
 		return JobState::kNone;
@@ -124,7 +127,7 @@ end_live(SegmentSet &segments, Records &records, const EndById &how, int64 job_i
 	if (taken.earlier || taken.lost)
 	{
 		reserve_lease_effects(1);
-		tell_at_commit(taken.ref, taken.lease, how.waiting, false);
+		tell_at_commit(taken.ref, taken.lease, how.lease, false);
 	}
 	leave_to_row(taken, row, how.told);
 	if (row.blocked())
@@ -149,7 +152,7 @@ cancel_job(int64 job_id)
 	for (int looks = 0; state == JobState::kNone && looks < 2;)
 	{
 		Records records;
-		state = end_live(segments, records, cancelling, job_id, &serial, &gone);
+		state = end_live(segments, records, cancelling, job_id, &serial, &gone, nullptr);
 		records.write();
 		if (gone && delete_dead_letter(job_id))
 			state = JobState::kDead;
@@ -176,19 +179,21 @@ is_in_work(int64 job_id)
 }
 
 bool
-finish_job(SegmentSet &segments, Records &records, int64 job_id)
+finish_job(SegmentSet &segments, Records &records, int64 job_id, JobRow *deleted)
 {
 	uint64 serial = 0;
 	bool gone = false;
 	refuse_if_subscribed();
-	if (is_in_work(job_id) && end_leased(segments, records, finishing, job_id, &serial))
+	stop_point("finish-job");
+	if (is_in_work(job_id) && end_leased(segments, records, finishing, job_id, &serial, deleted))
 	{
 		records.write_if_many();
 		return true;
 	}
 	while (!gone)
 	{
-		if (end_live(segments, records, finishing, job_id, &serial, &gone) != JobState::kNone)
+		if (end_live(segments, records, finishing, job_id, &serial, &gone, deleted) !=
+			JobState::kNone)
 		{
 			records.write_if_many();
 			return true;

@@ -30,9 +30,10 @@ JobState cancel_job(int64 job_id);
 
 /*
  * End the job as if its worker had acknowledged it, whether it waits or a worker has it. Waits as
- * cancel_job() does. The caller writes the records. Returns false if there is no such job.
+ * cancel_job() does. The caller writes the records. Returns false if there is no such job. *deleted
+ * (unless NULL): the row of the job, in the current memory context.
  */
-bool finish_job(SegmentSet &segments, Records &records, int64 job_id);
+bool finish_job(SegmentSet &segments, Records &records, int64 job_id, JobRow *deleted = nullptr);
 
 /*
  * Change a waiting job. to: the queue to which the job moves, locked for writing, or NULL. If the

@@ -30,11 +30,21 @@ read_message(const MessageQueue &queue, int64 msg_id, bool wait, Message *messag
 bool
 end_message(const MessageQueue &queue, int64 msg_id, Message *message)
 {
-	if (!queue.has(msg_id) || (message != nullptr && !read_message(queue, msg_id, true, message)))
+	JobRow row;
+	LeaseCopy lease;
+	int64 job_id = queue.job_id(msg_id);
+	if (!queue.has(msg_id))
 		return false;
 	SegmentSet segments(RowExclusiveLock);
 	Records records;
-	bool ended = finish_job(segments, records, queue.job_id(msg_id));
+	bool ended = finish_job(segments, records, job_id, message != nullptr ? &row : nullptr);
+	/* Read the row that was deleted: SQL may have changed the message until then. */
+	if (ended && message != nullptr)
+	{
+		*message = message_of(row);
+		if (copy_lease_of(tables().database, job_id, &lease) && lease.state == LeaseState::kClaimed)
+			show_lease(message, lease.attempt, lease.claimed_at, lease.expires_at);
+	}
 	records.write();
 	segments.close_unwritten();
 	return ended;

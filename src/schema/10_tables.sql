@@ -16,7 +16,7 @@ COMMENT ON FUNCTION pgq_ext.announce() IS
 SELECT pgq_ext.announce();
 
 -- The library reads the columns of these tables by position: see core/ring.h,
--- catalog/queue_row.cpp, rows/job.cpp.
+-- catalog/queue_columns.cpp, rows/job.cpp.
 
 CREATE TABLE pgq_ext.queue (
     queue_id       integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -43,6 +43,7 @@ CREATE TABLE pgq_ext.queue (
     paused         boolean NOT NULL DEFAULT false,
     created_at     timestamptz NOT NULL DEFAULT pg_catalog.now(),
     paused_at      timestamptz,
+    undo_rolled_back_claims boolean NOT NULL DEFAULT false,
     CHECK (pg_catalog.octet_length(queue) BETWEEN 1 AND 59)
 );
 COMMENT ON TABLE pgq_ext.queue IS
@@ -72,6 +73,30 @@ FOR EACH ROW EXECUTE FUNCTION pgq_ext.queue_appeared();
 ALTER TABLE pgq_ext.queue ENABLE ALWAYS TRIGGER queue_appeared;
 
 COMMENT ON COLUMN pgq_ext.queue.paused_at IS 'Time since when the queue is paused, by pgq_pause_queue or by UPDATE; NULL: the queue is not paused.';
+COMMENT ON COLUMN pgq_ext.queue.undo_rolled_back_claims IS 'Whether a rollback of a claim gives its jobs back at once, and counts no attempt.';
+
+-- The update from version 0.1 does not add this column: every session that looks up a queue would wait for it.
+CREATE FUNCTION pgq_ext.add_queue_columns() RETURNS boolean
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    added boolean := false;
+BEGIN
+    LOCK TABLE pgq_ext.queue IN ACCESS EXCLUSIVE MODE;
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'pgq_ext.queue'::regclass AND attname = 'undo_rolled_back_claims' AND NOT attisdropped) THEN
+        -- The library reads columns by position, and a dropped column keeps its position.
+        IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'pgq_ext.queue'::regclass AND attisdropped) THEN
+            RAISE 'table "pgq_ext.queue" has a dropped column'
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Dump the database, and restore it.';
+        END IF;
+        ALTER TABLE pgq_ext.queue ADD COLUMN undo_rolled_back_claims boolean NOT NULL DEFAULT false;
+        added := true;
+    END IF;
+    COMMENT ON COLUMN pgq_ext.queue.undo_rolled_back_claims IS 'Whether a rollback of a claim gives its jobs back at once, and counts no attempt.';
+    RETURN added;
+END $$;
+REVOKE ALL ON FUNCTION pgq_ext.add_queue_columns() FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.add_queue_columns() IS
+'Add the columns of queue options that are newer than version 0.1 to a database that was updated from that version. Locks pgq_ext.queue in ACCESS EXCLUSIVE mode, for the time of a change of the catalog: so it waits for transactions that have read or changed that table, and later calls that look up a queue wait for it. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 the table has a dropped column.';
 
 CREATE FUNCTION pgq_ext.queue_paused() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$

@@ -7,11 +7,12 @@ CREATE FUNCTION pgq_create_queue(
     log_attempts text = 'failed', keep_attempts interval = '7 days',
     keep_finished interval = '0', keep_dead interval = '30 days', notify boolean = true,
     if_not_exists boolean = false, rate_limit int = 0, rate_period interval = '1 s', fifo boolean = false,
-    max_depth bigint = 0, group_rate_limit int = 0, fair boolean = false) RETURNS boolean
+    max_depth bigint = 0, group_rate_limit int = 0, fair boolean = false,
+    undo_rolled_back_claims boolean = false) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_create_queue';
 REVOKE ALL ON FUNCTION pgq_create_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_create_queue IS
-'Create a queue; true if it was created. lease_time (1 s to 7 days): how long a worker may have a job before the lease is lost. max_runtime: upper bound of an attempt''s length with extensions (1 s or more; 0: no bound). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and becomes a dead letter after max_attempts. concurrency: how many jobs may be in work at the same time (0: no limit). rate_limit: how many jobs may be handed out in any rate_period (1 s or more; 0: no limit). group_rate_limit: how many jobs of one group_key may be handed out in any rate_period (0: no limit). group_concurrency: how many jobs of one group_key may be in work at the same time (0: no limit). fifo: the jobs of one group_key are handed out one at a time, each after all jobs of the group that were enqueued before it have ended. fair: within a priority groups take turns, one job in each turn, whatever their backlogs; jobs without a group_key are one group; not with group_rate_limit. max_depth: how many jobs may live, waiting or in work, before pgq_enqueue raises PQ002 (0: no limit). log_attempts: which attempts get a record in pgq_ext.attempt (none; failed: also lost ones; all), kept for keep_attempts. keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: send NOTIFY on channel pgq_<queue>. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name.';
+'Create a queue; true if it was created. lease_time (1 s to 7 days): how long a worker may have a job before the lease is lost. max_runtime: upper bound of an attempt''s length with extensions (1 s or more; 0: no bound). A failed job is retried after min(backoff_max, backoff_base * 2^(n-1)) * uniform(1 - backoff_jitter, 1 + backoff_jitter), n = failed attempts, and becomes a dead letter after max_attempts. concurrency: how many jobs may be in work at the same time (0: no limit). rate_limit: how many jobs may be handed out in any rate_period (1 s or more; 0: no limit). group_rate_limit: how many jobs of one group_key may be handed out in any rate_period (0: no limit). group_concurrency: how many jobs of one group_key may be in work at the same time (0: no limit). fifo: the jobs of one group_key are handed out one at a time, each after all jobs of the group that were enqueued before it have ended. fair: within a priority groups take turns, one job in each turn, whatever their backlogs; jobs without a group_key are one group; not with group_rate_limit. max_depth: how many jobs may live, waiting or in work, before pgq_enqueue raises PQ002 (0: no limit). log_attempts: which attempts get a record in pgq_ext.attempt (none; failed: also lost ones; all), kept for keep_attempts. keep_finished: how long finished jobs are kept in pgq_ext.finished_job (0: not at all). Dead letters are deleted after keep_dead (0: within seconds). notify: send NOTIFY on channel pgq_<queue>. undo_rolled_back_claims: a rollback of a claim gives its jobs back at once, and counts no attempt; so a job whose transaction always fails is handed out again without delay or end. Errors: 42710 the queue exists (unless if_not_exists), 22023 bad value, 22004 no name, 55000 undo_rolled_back_claims is set and the database needs pgq_ext.add_queue_columns().';
 
 CREATE FUNCTION pgq_alter_queue(
     queue text, lease_time interval = null, max_runtime interval = null, max_attempts int = null,
@@ -20,11 +21,12 @@ CREATE FUNCTION pgq_alter_queue(
     log_attempts text = null, keep_attempts interval = null,
     keep_finished interval = null, keep_dead interval = null, notify boolean = null,
     rate_limit int = null, rate_period interval = null, fifo boolean = null,
-    max_depth bigint = null, group_rate_limit int = null, fair boolean = null) RETURNS void
+    max_depth bigint = null, group_rate_limit int = null, fair boolean = null,
+    undo_rolled_back_claims boolean = null) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_alter_queue';
 REVOKE ALL ON FUNCTION pgq_alter_queue FROM PUBLIC;
 COMMENT ON FUNCTION pgq_alter_queue IS
-'Change options of a queue, as in pgq_create_queue; NULL leaves an option unchanged. The new values hold from the commit on: lease_time for leases that are given after it, max_runtime also for leases that are extended after it, options about the end of an attempt for attempts that end after it. Errors: 42704 no such queue, 22023 bad value.';
+'Change options of a queue, as in pgq_create_queue; NULL leaves an option unchanged. The new values hold from the commit on: lease_time for leases that are given after it, max_runtime also for leases that are extended after it, options about the end of an attempt, and undo_rolled_back_claims, for attempts that end after it. Errors: 42704 no such queue, 22023 bad value, 55000 undo_rolled_back_claims is given and the database needs pgq_ext.add_queue_columns().';
 
 CREATE FUNCTION pgq_rename_queue(queue text, new_name text) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_rename_queue';

@@ -43,11 +43,12 @@ record_attempt(Records &records, const EndingLease &ending, Outcome outcome, con
 
 bool
 end_attempt_and_row(SegmentSet &segments, Records &records, const EndingLease &ending, RowEnd why,
-					Outcome outcome, const Datum *result)
+					Outcome outcome, const Datum *result, JobRow *deleted)
 {
 	const Finish finish = {&records, ending.run.worker, result};
 	if (end_row(segments, ending.ref, ending.place, ending.job_id, why, nullptr, true,
-				keeps_finished(ending.options) ? &finish : nullptr, result) != WriteResult::kDone)
+				keeps_finished(ending.options) ? &finish : nullptr, result,
+				deleted) != WriteResult::kDone)
 	{
 		set_end(ending.lease, LeaseEnd::kUncounted);
 		return false;

@@ -112,10 +112,11 @@ void record_attempt(Records &records, const EndingLease &ending, Outcome outcome
 /*
  * End the row of a job in hand, for a reason other than kDead, and record the end of its attempt.
  * Returns false if the row is gone; then the lease ends uncounted. result: jsonb or NULL, stored if
- * the queue keeps finished jobs.
+ * the queue keeps finished jobs. *deleted: as for end_row().
  */
 bool end_attempt_and_row(SegmentSet &segments, Records &records, const EndingLease &ending,
-						 RowEnd why, Outcome outcome, const Datum *result);
+						 RowEnd why, Outcome outcome, const Datum *result,
+						 JobRow *deleted = nullptr);
 
 /*
  * Put the job back for a worker that releases it; the attempt does not count. delay: an interval;

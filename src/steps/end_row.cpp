@@ -80,27 +80,32 @@ note_of(RowEnd why)
 
 static WriteResult
 archive(SegmentSet &segments, const Place &place, int64 job_id, RowEnd why, const Finish &finish,
-		bool wait, SchedulingColumns *was)
+		bool wait, SchedulingColumns *was, JobRow *deleted)
 {
 	WriteResult result;
 	JobRow row;
-	finish.records->with_memory(
-		[&] { result = delete_job(segments, place, job_id, wait, &row, was); });
+	/* The row is needed until the record is written. A caller that wants the row keeps it longer. */
+	if (deleted != nullptr)
+		result = delete_job(segments, place, job_id, wait, deleted, was);
+	else
+		finish.records->with_memory(
+			[&] { result = delete_job(segments, place, job_id, wait, &row, was); });
 	if (result == WriteResult::kDone)
-		add_finished_job(*finish.records, row, outcome_of(why), finish.worker, finish.result);
+		add_finished_job(*finish.records, deleted != nullptr ? *deleted : row, outcome_of(why),
+						 finish.worker, finish.result);
 	return result;
 }
 
 static WriteResult
 end_in_its_way(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
 			   RowEnd why, const Death *death, bool wait, const Finish *finish,
-			   SchedulingColumns *was)
+			   SchedulingColumns *was, JobRow *deleted)
 {
 	if (why == RowEnd::kDead)
 		return bury(segments, ref, place, job_id, *death, wait, was);
 	if (finish != nullptr)
-		return archive(segments, place, job_id, why, *finish, wait, was);
-	return delete_job(segments, place, job_id, wait, nullptr, was);
+		return archive(segments, place, job_id, why, *finish, wait, was, deleted);
+	return delete_job(segments, place, job_id, wait, deleted, was);
 }
 
 /*
@@ -143,11 +148,11 @@ leave_children(SegmentSet &segments, int64 job_id, int32 queue_id, RowEnd why, c
 
 WriteResult
 end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id, RowEnd why,
-		const Death *death, bool wait, const Finish *finish, const Datum *result)
+		const Death *death, bool wait, const Finish *finish, const Datum *result, JobRow *deleted)
 {
 	SchedulingColumns was;
 	WriteResult written =
-		end_in_its_way(segments, ref, place, job_id, why, death, wait, finish, &was);
+		end_in_its_way(segments, ref, place, job_id, why, death, wait, finish, &was, deleted);
 	if (written != WriteResult::kDone)
 		return written;
 	leave_queue(ref, was);

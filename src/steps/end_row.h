@@ -54,11 +54,12 @@ bool queue_keeps_finished(const QueueRef &ref);
  * death: set if `why` is kDead, otherwise NULL. finish: set if `why` is not kDead and
  * keeps_finished() is true, otherwise NULL. result: of an ack, for the children of the job; jsonb or
  * NULL. wait: whether to wait for other transactions that have locked the row. Without wait, raises
- * 55P03 if another transaction has locked a dead letter of that id.
+ * 55P03 if another transaction has locked a dead letter of that id. *deleted (unless NULL): the row
+ * that was deleted, if `why` is not kDead; the caller keeps it until the records are written.
  */
 WriteResult end_row(SegmentSet &segments, const QueueRef &ref, const Place &place, int64 job_id,
 					RowEnd why, const Death *death, bool wait, const Finish *finish = nullptr,
-					const Datum *result = nullptr);
+					const Datum *result = nullptr, JobRow *deleted = nullptr);
 
 /*
  * End the row of a waiting job, as cancelled or expired, with a record if the queue keeps finished

@@ -45,7 +45,7 @@ count_lost(SegmentSet &segments, const TakenLease &taken, const JobRow &row)
 static bool
 locate_again(SegmentSet &segments, int64 job_id, LeaseEnd how, JobRow *row)
 {
-	bool ends = how == LeaseEnd::kCancelled || how == LeaseEnd::kFinished;
+	bool ends = is_by_id(how);
 	auto lock = ends ? lock_job : lock_job_to_change;
 	if (locate_job(segments, row->place, job_id, true, row) != WriteResult::kDone)
 		return false;

@@ -90,8 +90,9 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 
 /*
  * Undo a claim. If the claim call has returned, or if the row of the job has caused an error
- * (note_unreturnable()), the lease is lost, so the job loses an attempt. Otherwise the job is given
- * back without counting an attempt, or is set aside if the error was raised while its row was read.
+ * (note_unreturnable()), the lease is lost, so the job loses an attempt; after a returned call only
+ * without the option undo_rolled_back_claims (lose_claimed()). Otherwise the job is given back
+ * without counting an attempt, or is set aside if the error was raised while its row was read.
  */
 static void
 undo_claim(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
@@ -99,8 +100,7 @@ undo_claim(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 	Lease *lease = effect.lease;
 	if (pending.is_unreturnable(lease))
 		hold.lose(lease, Loss::kUnreturnable, monotonic);
-	else if (lease->state != LeaseState::kClaiming &&
-			 (pending.is_unreturned(effect) || is_undone_uncounted(lease)))
+	else if (lease->state != LeaseState::kClaiming && pending.is_unreturned(effect))
 	{
 		count_end(lease, LeaseEnd::kUncounted, false, monotonic, hold);
 		hold.give_back(lease);

@@ -194,8 +194,8 @@ ending_effect(const Lease *lease)
 }
 
 /*
- * Leave out cancelled jobs: such a job keeps its slot, since its worker goes on until it learns of
- * the cancel.
+ * Leave out jobs that were ended by their ids: such a job keeps its slot, since its worker goes on
+ * until it learns of that.
  */
 int
 own_ends(const QueueRef &ref, int most, Lender *lenders)
@@ -203,7 +203,7 @@ own_ends(const QueueRef &ref, int most, Lender *lenders)
 	int n = 0;
 	const List<LeaseEffect> &leases = pending.effects.leases;
 	for (const LeaseEffect *effect = leases.end(); n < most && effect-- > leases.begin();)
-		if (effect->kind == LeaseEffect::kEnd && effect->how != LeaseEnd::kCancelled &&
+		if (effect->kind == LeaseEffect::kEnd && !is_by_id(effect->how) &&
 			effect->ref.queue == ref.queue)
 			lenders[n++] = {effect->lease, effect->serial};
 	return n;

@@ -77,6 +77,7 @@ let_go(Lease *lease, QueueHold &hold)
 /*
  * Doom the lease, since its claim was rolled back. If no transaction uses the lease, it is lost at
  * once. Otherwise it is lost when the transaction ends that uses it, for example to cancel the job.
+ * In a queue with undo_rolled_back_claims the job is then given back instead (QueueHold::doom()).
  */
 void
 lose_claimed(Lease *lease, int64 monotonic, QueueHold &hold)
@@ -119,7 +120,7 @@ interrupt_cancelled(const List<LeaseEffect> &leases)
 		return;
 	for (const LeaseEffect &effect : leases)
 	{
-		if (effect.kind != LeaseEffect::kEnd || effect.how != LeaseEnd::kCancelled)
+		if (effect.kind != LeaseEffect::kEnd || !is_by_id(effect.how))
 			continue;
 		uint64 call = effect.lease->call;
 		if (still_ours(effect))

@@ -329,7 +329,7 @@ JobEnd end_of(LeaseEnd how, bool dead);
  */
 void count_end(Lease *lease, LeaseEnd how, bool dead, int64 monotonic, QueueHold &hold);
 
-/* Interrupt the calls of handlers whose jobs this transaction has cancelled. Cannot fail. */
+/* Interrupt the calls of handlers whose jobs this transaction has ended by their ids. Cannot fail. */
 void interrupt_cancelled(const List<LeaseEffect> &leases);
 
 /* End the lease if its job has no row left. Returns whether the lease has ended. */

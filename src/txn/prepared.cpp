@@ -79,12 +79,12 @@ release_watch()
 	pending.entry = nullptr;
 }
 
-/* Return whether an effect from `next` on cancels the job of the lease. */
+/* Return whether an effect from `next` on cancels or finishes the job of the lease by its id. */
 static bool
-is_cancelled(const Lease *lease, const LeaseEffect *next, const LeaseEffect *end)
+is_ended_by_id(const Lease *lease, const LeaseEffect *next, const LeaseEffect *end)
 {
 	return std::any_of(next, end, [=](const LeaseEffect &effect) {
-		return effect.lease == lease && effect.ends() && effect.how == LeaseEnd::kCancelled;
+		return effect.lease == lease && effect.ends() && is_by_id(effect.how);
 	});
 }
 
@@ -124,7 +124,7 @@ hand_over_lease(const LeaseEffect &effect, const LeaseEffect *end, TransactionId
 		if (lease->state == LeaseState::kHeld)
 			return;
 		Prepared will = lease->prepared;
-		if (effect.kind == LeaseEffect::kRevoke && !is_cancelled(lease, &effect + 1, end))
+		if (effect.kind == LeaseEffect::kRevoke && !is_ended_by_id(lease, &effect + 1, end))
 			undo_revocation(lease, monotonic_now(), hold);
 		if (effect.kind == LeaseEffect::kRevoke)
 			return;

@@ -32,9 +32,12 @@ settle_prepared_use(Lease *lease, const Prepared &was, bool commit, int64 monoto
 			hold.end(lease, is_gone(was.how));
 		return false;
 	}
-	/* All uses of a lease belong to one transaction. */
+	/* All uses of a lease belong to one transaction. The last one may end a doomed lease. */
+	uint64 serial = serial_of(lease);
 	while (lease->uses > 0)
 		hold.stop_using(lease, true, monotonic);
+	if (serial_of(lease) != serial)
+		return false;
 	if (was.cancels())
 		undo_revocation(lease, monotonic, hold);
 	return true;
@@ -45,11 +48,6 @@ settle_prepared_claim(Lease *lease, bool commit, int64 monotonic, QueueHold &hol
 {
 	if (!commit && lease->state == LeaseState::kClaiming)
 		return hold.give_back(lease); /* the job was not handed out */
-	if (!commit && is_undone_uncounted(lease))
-	{
-		count_end(lease, LeaseEnd::kUncounted, false, monotonic, hold);
-		return hold.give_back(lease);
-	}
 	if (!commit)
 		return lose_claimed(lease, monotonic, hold);
 	SetInvalidVirtualTransactionId(lease->claimer);

@@ -28,7 +28,7 @@ static bool
 was_answered(LeaseEnd how)
 {
 	return how == LeaseEnd::kAcked || how == LeaseEnd::kFailed || how == LeaseEnd::kReleased ||
-		   how == LeaseEnd::kCancelled;
+		   is_by_id(how);
 }
 
 void
@@ -40,7 +40,7 @@ note_end(const Lease *lease, LeaseEnd how, int64 monotonic)
 	if (times.ran && was_answered(how))
 		latency.of(Phase::kRun).add(run, monotonic);
 	/* Measure the run time by the monotonic clock: the wall clock may be set while the job runs. */
-	if (times.enqueued_at != 0 && how == LeaseEnd::kAcked)
+	if (times.enqueued_at != 0 && (how == LeaseEnd::kAcked || how == LeaseEnd::kFinished))
 		latency.of(Phase::kTotal)
 			.add(time_between(times.enqueued_at, lease->claimed_at) + run, monotonic);
 }

@@ -32,7 +32,7 @@ admin('CREATE ROLE mallory LOGIN; CREATE ROLE appdba LOGIN SUPERUSER; CREATE ROL
 admin('CREATE EXTENSION pgq_ext', 'granted');
 as('appdba', 'owned', 'CREATE EXTENSION pgq_ext');
 admin('ALTER ROLE appdba NOSUPERUSER; GRANT worker TO appdba');
-my $verbs = 'pgq_create_queue, pgq_alter_queue, pgq_rename_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue, pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_ack, pgq_ack_many, pgq_fail, pgq_extend, pgq_release, pgq_assert_lease, pgq_checkpoint, pgq_ack_claim, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_check, pgq_result, pgq_retry, pgq_redrive, pgq_run_again, pgq_set_handler, pgq_drop_handler, pgq_pause_handler, pgq_resume_handler, pgq_bind, pgq_unbind, pgq_publish, pgq_route';
+my $verbs = 'pgq_create_queue, pgq_alter_queue, pgq_rename_queue, pgq_pause_queue, pgq_resume_queue, pgq_drop_queue, pgq_purge_queue, pgq_enqueue, pgq_enqueue_many, pgq_claim, pgq_ack, pgq_ack_many, pgq_fail, pgq_extend, pgq_release, pgq_assert_lease, pgq_checkpoint, pgq_ack_claim, pgq_schedule, pgq_unschedule, pgq_grant, pgq_revoke, pgq_check, pgq_result, pgq_retry, pgq_redrive, pgq_run_again, pgq_finish, pgq_set_handler, pgq_drop_handler, pgq_pause_handler, pgq_resume_handler, pgq_bind, pgq_unbind, pgq_publish, pgq_route';
 for my $db ('granted', 'owned')
 {
 	admin("GRANT EXECUTE ON FUNCTION $verbs TO worker, mallory", $db);
@@ -204,6 +204,8 @@ sub work_as
 		SELECT pgq_extend(job_id, lease) FROM pgq_claim('$q');
 		SELECT pgq_checkpoint(job_id, lease, 'step', '1'), pgq_checkpoint(job_id, lease, 'step'), pgq_release(job_id, lease) FROM pgq_claim('$q');
 		SELECT pgq_ack(job_id, lease) FROM pgq_claim('$q');
+		SELECT pgq_finish(ARRAY[job_id]) FROM pgq_claim('$q');
+		SELECT pgq_finish(ARRAY[pgq_enqueue('$q', '1', delay => '1 day')]);
 		SELECT pgq_ack_many(pg_catalog.array_agg(job_id), pg_catalog.array_agg(lease)) FROM pgq_claim('$q', 2);
 		SELECT pgq_fail(job_id, lease, 'again') FROM pgq_claim('$q');
 		SELECT pgq_fail(job_id, lease, 'never', retry => false) FROM pgq_claim('$q');

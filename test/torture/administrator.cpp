@@ -32,6 +32,7 @@ private:
 	void lock_rows();
 	void delete_rows();
 	void change_jobs();
+	/* Cancel or finish jobs by their ids. */
 	void cancel_jobs();
 	void lock_tables();
 	void fill();
@@ -184,9 +185,17 @@ Administrator::cancel_jobs()
 	world.ledger.touched(keys);
 	world.ledger.revoked(keys);
 	world.ledger.deleted(tx.tx(), keys);
-	Rows rows = tx.run("SELECT j.payload, pgq_cancel(id) FROM unnest($1::bigint[]) id "
-					   "LEFT JOIN pgq_ext.job j ON j.job_id = id",
-					   {ids});
+	static constexpr const char *kCancel = "SELECT j.payload, pgq_cancel(id) "
+										   "FROM unnest($1::bigint[]) id "
+										   "LEFT JOIN pgq_ext.job j ON j.job_id = id";
+	static constexpr const char *kFinish =
+		"SELECT j.payload, CASE WHEN f IS NOT NULL THEN 'finished' END "
+		"FROM unnest($1::bigint[]) id LEFT JOIN pgq_ext.job j ON j.job_id = id "
+		"LEFT JOIN pgq_finish($1::bigint[]) f ON f = id";
+	bool finish = random.chance(50);
+	if (finish)
+		world.ledger.finishing(keys);
+	Rows rows = tx.run(finish ? kFinish : kCancel, {ids});
 	std::set<Key> gone;
 	bool died = false;
 	for (int i = 0; i < rows.size(); i++)

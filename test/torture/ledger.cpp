@@ -648,7 +648,7 @@ Ledger::seen_acked(Key key)
 {
 	std::lock_guard lock(mutex);
 	Job *job = find(key);
-	if (job == nullptr || (job->ended && job->end == Deed::kAck))
+	if (job == nullptr || job->may_be_finished || (job->ended && job->end == Deed::kAck))
 		return;
 	bool tried = std::any_of(job->hand_outs.begin(), job->hand_outs.end(),
 							 [](const auto &h) { return h.second.ender != nullptr; });
@@ -665,6 +665,18 @@ Ledger::revoked(const std::vector<Key> &keys)
 			for (auto &[token, h] : job->hand_outs)
 				if (h.state != HandOut::State::kOver)
 					h.state = HandOut::State::kOver;
+}
+
+void
+Ledger::finishing(const std::vector<Key> &keys)
+{
+	std::lock_guard lock(mutex);
+	for (Key key : keys)
+		if (Job *job = find(key))
+		{
+			job->may_be_finished = true;
+			note(job, "finishing", nullptr);
+		}
 }
 
 void

@@ -94,6 +94,8 @@ public:
 	 * their leases is certain.
 	 */
 	void revoked(const std::vector<Key> &keys);
+	/* Note that pgq_finish may end the jobs, so that they count as acknowledged. */
+	void finishing(const std::vector<Key> &keys);
 	void dropped_queue(const TxRef &tx, const std::string &queue);
 	/*
 	 * Note that dead letters which were seen are about to be revived. Returns those for which the
@@ -208,6 +210,7 @@ private:
 		Key key;
 		int64_t id = 0;
 		std::string queue;
+		bool may_be_finished = false; /* pgq_finish was called for it */
 		int group = 0;
 		int priority;
 		TxRef creator;
