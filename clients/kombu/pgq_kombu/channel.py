@@ -1,5 +1,6 @@
 """The channel: queues, bindings, messages and their leases."""
 
+import socket
 import warnings
 from datetime import datetime, timezone
 from queue import Empty
@@ -62,6 +63,7 @@ class Channel(virtual.Channel):
 
     QoS = QoS
     supports_fanout = True
+    body_encoding = "auto"
     from_transport_options = virtual.Channel.from_transport_options + ("queue_options", "prefix", "eta_in_queue")
 
     queue_options = {}  # options of pgq_create_queue for each queue that is declared
@@ -174,7 +176,10 @@ class Channel(virtual.Channel):
 
     def queue_unbind(self, queue, exchange=None, routing_key="", arguments=None, **kwargs):
         pattern = names.pattern_of(self.prefix, exchange, self._kind(exchange), routing_key)
-        self._run("SELECT pgq_unbind(%s, %s)", [pattern, self._name(queue)], True)
+        try:
+            self._run("SELECT pgq_unbind(%s, %s)", [pattern, self._name(queue)], True)
+        except QueueMissing:  # its bindings have gone with it
+            pass
         super().queue_unbind(queue, exchange, routing_key, arguments, **kwargs)
 
     def exchange_delete(self, exchange, if_unused=False, nowait=False):
@@ -186,7 +191,9 @@ class Channel(virtual.Channel):
 
     def encode_body(self, body, encoding=None):
         """Keep text as it is, so that SQL can read it. Bytes become base64."""
-        return (body, "utf-8") if isinstance(body, str) else super().encode_body(body, "base64")
+        if encoding == "auto":
+            encoding = "utf-8" if isinstance(body, str) else "base64"
+        return (body, encoding) if encoding == "utf-8" else super().encode_body(body, encoding)
 
     def decode_body(self, body, encoding=None):
         return body if encoding in (None, "utf-8") else super().decode_body(body, encoding)
@@ -194,7 +201,7 @@ class Channel(virtual.Channel):
     def basic_publish(self, message, exchange, routing_key, **kwargs):
         self._inplace_augment_message(message, exchange, routing_key)
         if not exchange:
-            return self._put(routing_key, message)
+            return self._put(routing_key, message, **kwargs)
         topic = names.topic_of(self.prefix, exchange, self._kind(exchange), routing_key)
         if not self._send("SELECT queue FROM pgq_publish", topic, message) and self.deadletter_queue:
             self._new_queue(self.deadletter_queue)
@@ -270,7 +277,13 @@ class Channel(virtual.Channel):
         self.transport.consumers_changed()
 
     def drain_events(self, timeout=None, callback=None):
-        return self.transport.drain_events(self.transport, timeout)
+        """Deliver messages that are there, of this channel and the others of its connection; raise Empty if there are none."""
+        if not (self._consumers and self.qos.can_consume()):
+            raise Empty()
+        try:
+            return self.transport.drain_events(self.transport, timeout or 0)
+        except socket.timeout:
+            raise Empty() from None
 
     # ---- leases ----
 

@@ -4,6 +4,7 @@ import atexit
 import os
 import socket
 import threading
+import weakref
 from collections import defaultdict, deque
 from time import monotonic
 
@@ -40,6 +41,20 @@ def _drop_transient():
             except Exception as error:  # another process drops them later
                 logger.debug("queues of this process: %s", error)
             calls.close()
+
+
+def _beat(reference, stop, pause):
+    """Extend leases and locks until the connection is closed. The main thread may be busy with a task."""
+    while not stop.wait(pause):
+        transport = reference()
+        if transport is None:
+            return
+        try:
+            if not transport.is_lost:
+                transport.extend()
+        except Exception as error:  # the main thread finds a lost connection by itself
+            logger.warning("cannot extend the leases of messages: %s", error)
+        del transport
 
 
 class Transport(virtual.Transport):
@@ -284,23 +299,15 @@ class Transport(virtual.Transport):
 
     def _start_heart(self):
         if self._heart is None:
-            self._heart = threading.Thread(target=self._beat, name="pgq_kombu", daemon=True)
+            arguments = (weakref.ref(self), self._stop, self.lease_time / 3)
+            self._heart = threading.Thread(target=_beat, args=arguments, name="pgq_kombu", daemon=True)
             self._heart.start()
 
     def hold(self, tag):
         self.held[tag] = True
         self._start_heart()
 
-    def _beat(self):
-        """Extend leases and locks until the connection is closed. The main thread may be busy with a task."""
-        while not self._stop.wait(self.lease_time / 3):
-            try:
-                if not self.is_lost:
-                    self._extend()
-            except Exception as error:  # the main thread finds a lost connection by itself
-                logger.warning("cannot extend the leases of messages: %s", error)
-
-    def _extend(self):
+    def extend(self):
         tags = list(self.held)
         ids, leases = _columns(tags)
         if tags:
