@@ -7,8 +7,8 @@ from kombu.transport import TRANSPORT_ALIASES
 from .channel import Channel
 from .errors import QueueFull, QueueMissing
 from .transport import Transport
+from .version import __version__
 
 TRANSPORT_ALIASES.setdefault("pgq", "pgq_kombu.transport:Transport")
 
-__version__ = "0.2.0"
-__all__ = ["Channel", "QueueFull", "QueueMissing", "Transport"]
+__all__ = ["__version__", "Channel", "QueueFull", "QueueMissing", "Transport"]

@@ -156,6 +156,9 @@ class Channel(virtual.Channel):
         self._delete(queue)
         self.state.queue_bindings_delete(queue)
 
+    def after_reply_message_received(self, queue):
+        """Keep the queue: the next call of this process uses it, too."""
+
     # ---- exchanges: topics of pgq_ext, so that bindings are the same for all processes ----
 
     def _kind(self, exchange):
@@ -203,7 +206,16 @@ class Channel(virtual.Channel):
         if not exchange:
             return self._put(routing_key, message, **kwargs)
         topic = names.topic_of(self.prefix, exchange, self._kind(exchange), routing_key)
-        if not self._send("SELECT queue FROM pgq_publish", topic, message) and self.deadletter_queue:
+        if not self._send("SELECT queue FROM pgq_publish", topic, message):
+            self._unrouted(message, exchange, routing_key)
+
+    def _unrouted(self, message, exchange, routing_key):
+        """No queue has got the message. With AMQP it is dropped; an error says if a queue of this connection has gone."""
+        table = self.state.exchanges.get(exchange, {}).get("table", ())
+        missing = self._declared.intersection(self.typeof(exchange).lookup(table, exchange, routing_key, None)) - set(self._transient)
+        if missing:
+            raise QueueMissing(f'queue "{self._name(missing.pop())}" does not exist, or is not bound', (0, 0), "pgq_ext", 404)
+        if self.deadletter_queue:
             self._new_queue(self.deadletter_queue)
             self._put(self.deadletter_queue, message)
 

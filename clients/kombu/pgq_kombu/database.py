@@ -53,7 +53,7 @@ class Calls:
                     raise typed(error) from error
                 self.close()
                 if not again:
-                    raise
+                    raise _as_lost(error) from error
             return self.run(sql, values)
 
     def _open(self):
@@ -112,7 +112,8 @@ class Claims:
             else:
                 error = error_from_result(result)
         if error is not None:
-            raise typed(error) from error
+            is_open = pgconn.status == psycopg.pq.ConnStatus.OK and error.sqlstate is not None
+            raise typed(error) if is_open else _as_lost(error)
         return [(int(r[0]), int(r[1]), r[2].decode(), r[3].decode(), int(r[4]), float(r[5])) for r in rows]
 
     def interrupt(self):
@@ -129,6 +130,11 @@ class Claims:
         if self._connection is not None:
             self._connection.close()
         self._connection, self.is_waiting = None, False
+
+
+def _as_lost(error):
+    """Return an error of the class that kombu takes for a lost connection."""
+    return error if isinstance(error, psycopg.OperationalError) else psycopg.OperationalError(str(error))
 
 
 def _array(names):
