@@ -8,7 +8,7 @@ set -u
 . "$(dirname "$0")/foreign.sh"
 . script/no_services.sh
 no_services redis-server
-begin python3-kombu python3-celery python3-psycopg python3-pytest python3-redis redis-server
+begin python3-kombu python3-celery python3-psycopg python3-pytest python3-pytest-subtests python3-redis redis-server
 kombu=${KOMBU_SOURCE:-} celery=${CELERY_SOURCE:-}
 [ -n "$kombu" ] || { source_of kombu && kombu=$(echo "$foreign"/kombu-*); }
 [ -n "$celery" ] || { source_of celery && celery=$(echo "$foreign"/celery-*); }
@@ -33,7 +33,7 @@ tests()
 {
 	local name=$1 line good bad
 	cd "$foreign/$2" || exit
-	PYTHONPATH=$here/clients/kombu:$here/test/adapters/kombu:. timeout 3000 /usr/bin/python3 -m pytest -q -p no:cacheprovider -W ignore --tb=short "${@:3}" >"$foreign/out" 2>&1 </dev/null
+	PYTHONPATH=$here/clients/kombu:$here/test/adapters/kombu:. timeout 3000 /usr/bin/python3 -m pytest -q -p no:cacheprovider -W ignore --tb=short -o python_classes='test_* Test*' "${@:3}" >"$foreign/out" 2>&1 </dev/null
 	cd "$here" || exit
 	line=$(tail -n 1 "$foreign/out")
 	good=$(sed -n 's/.*\b\([0-9]*\) passed.*/\1/p' <<<"$line")

@@ -7,7 +7,7 @@ use Cwd;
 use PgqTest;
 
 my $node = pgq_node('main', conf => "max_connections = 60\nshared_buffers = 32MB\n");
-$node->safe_psql('postgres', 'CREATE EXTENSION pgq_ext; CREATE TABLE noted (name text, value int); CREATE ROLE clerk LOGIN');
+$node->safe_psql('postgres', 'CREATE TABLE noted (name text, value int); CREATE ROLE clerk LOGIN');
 my $tree = getcwd();
 my $dir  = PostgreSQL::Test::Utils::tempdir_short();
 
