@@ -50,6 +50,6 @@ tests 'kombu, units' kombu -p instead_of_memory t/unit/transport/virtual t/unit/
 	t/unit/test_common.py t/unit/test_mixins.py
 psql -Xqtc 'SELECT pgq_drop_queue(queue, force => true) FROM pgq_ext.queue_status' >/dev/null
 export TEST_BROKER=pgq:// TEST_BACKEND=redis+socket://$socket
-tests 'Celery, integration' celery -p pgq_kombu t/integration/test_tasks.py t/integration/test_inspect.py t/integration/test_canvas.py
+tests 'Celery, integration' celery -p pgq_kombu -p celery.contrib.pytest t/integration/test_tasks.py t/integration/test_inspect.py t/integration/test_canvas.py
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
