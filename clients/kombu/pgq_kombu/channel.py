@@ -196,7 +196,9 @@ class Channel(virtual.Channel):
         """Keep text as it is, so that SQL can read it. Bytes become base64."""
         if encoding == "auto":
             encoding = "utf-8" if isinstance(body, str) else "base64"
-        return (body, encoding) if encoding == "utf-8" else super().encode_body(body, encoding)
+        if encoding == "utf-8":
+            return (body.decode() if isinstance(body, bytes) else body), encoding
+        return super().encode_body(body, encoding)
 
     def decode_body(self, body, encoding=None):
         return body if encoding in (None, "utf-8") else super().decode_body(body, encoding)
