@@ -14,6 +14,7 @@ packages=(
 	golang-go golang-github-jackc-pgx-v4-dev golang-github-lib-pq-dev
 	ruby ruby-pg
 	php-cli php-pgsql
+	python3-kombu python3-celery # for clients/kombu
 )
 
 npm_modules || packages+=(nodejs node-pg)
