@@ -14,6 +14,8 @@ packages=(
 	golang-go golang-github-jackc-pgx-v4-dev golang-github-lib-pq-dev
 	ruby ruby-pg
 	php-cli php-pgsql
+	php-symfony-messenger php-symfony-console php-symfony-event-dispatcher # for clients/symfony
+	ruby-activejob ruby-activerecord                                       # for clients/activejob
 )
 
 npm_modules || packages+=(nodejs node-pg)
