@@ -5,33 +5,40 @@ use AdapterTest;
 
 my $app = 'clients/activejob/test/app.rb';
 my %usual = ();
-sub app { return ('/usr/bin/ruby', '-W', $app, @_) }
+sub app { return ('/usr/bin/ruby', $app, @_) }
 sub worker { return ('/usr/bin/ruby', '-Iclients/activejob/lib', 'clients/activejob/exe/pgq-activejob', '-r', $app, '-q', 'jobs', '-t', '3', @_) }
-sub sent { my ($steps, $options) = @_; return (run_app(\%usual, app('send', $steps, $options // '{}')))[0] =~ s/\n//r }
+
+# Enqueues a job as Active Job serializes it, without starting Ruby. Returns its id.
+sub sent
+{
+	my ($steps, %options) = @_;
+	my $class = delete $options{class} // 'Task';
+	my $max_attempts = delete $options{max_attempts} // 'NULL';
+	return sql(qq{SELECT pgq_enqueue('jobs', jsonb_build_object('job_class', '$class', 'job_id', gen_random_uuid(), 'queue_name', 'jobs', 'executions', 0,
+		'exception_executions', '{}'::jsonb, 'locale', 'en',
+		'arguments', jsonb_build_array('$steps', '{"_aj_symbol_keys": [], "name": "$options{name}"}'::jsonb)), max_attempts => $max_attempts)});
+}
 
 # ---- before there is a worker ----
 
 start_server();
-my $id = sent('note', '{"name": "options", "wait": 600, "priority": 5, "unique_key": "u", "max_attempts": 3}');
+my ($out, $error) = run_app(\%usual, app('produce'));
+my ($id, $same, $rolled_back, $committed, $all) = split /\n/, $out;
+is($error, '', 'the application enqueues jobs');
 is(sql("SELECT priority, unique_key, max_attempts, run_at > now() + '9 min' FROM pgq_ext.job WHERE job_id = $id"), '-5|u|3|t', 'options of Active Job, and of the class, become options of the job');
 is(sql(q{SELECT count(*) FROM pgq_ext.queue WHERE queue = 'jobs'}), '1', '... in a queue that the adapter has created');
-is(sent('note', '{"unique_key": "u"}'), $id, '... and a second job with the unique key is the first one');
-sql("SELECT pgq_cancel($id)");
-for my $end ([ 'rollback', 0 ], [ 'commit', 1 ])
-{
-	run_app(\%usual, app('send-in-transaction', $end->[0]));
-	is(sql(q{SELECT count(*) FROM pgq_ext.job}) . sql(q{SELECT count(*) FROM done}), $end->[1] x 2, "a transaction that enqueues: $end->[0]");
-}
-sql(q{TRUNCATE done; SELECT pgq_purge_queue('jobs'); SELECT pgq_alter_queue('jobs', lease_time => '5 s', backoff_base => '100 ms')});
-my ($out) = run_app(\%usual, app('send-all', 20));
-is($out, "20\n", 'enqueue_all gives each job an id');
+is($same, $id, '... and a second job with the unique key is the first one');
+is($rolled_back, '1', 'a transaction that is rolled back leaves no job');
+is($committed, '3', '... and one that is committed does');
+is($all, '20', 'enqueue_all gives each job an id');
+sql(qq{TRUNCATE done; SELECT pgq_cancel($id); SELECT pgq_alter_queue('jobs', lease_time => '5 s', backoff_base => '100 ms')});
 
 # ---- how jobs end ----
 
 my $worker = start_app('first', \%usual, worker());
-my $retried = sent('execution retry', '{"name": "retried"}');
-my $discarded = sent('discard');
-my $failing = sent('execution fail', '{"name": "failing", "max_attempts": 2}');
+my $retried = sent('execution retry', name => 'retried');
+my $discarded = sent('discard', name => 'discarded');
+my $failing = sent('execution fail', name => 'failing', max_attempts => 2);
 wait_until(q{(SELECT count(*) FROM pgq_ext.dead_job) = 2 AND NOT EXISTS (SELECT FROM pgq_ext.job)});
 is(sql(q{SELECT count(*), count(DISTINCT name) FROM done WHERE name LIKE 'all %'}), '20|20', 'each job is run once');
 is(sql(q{SELECT string_agg(name, ',' ORDER BY name) FROM done WHERE name LIKE 'retried%'}), join(',', map { "retried execution $_ of $retried" } 1 .. 3), 'retry_on retries the same job');
@@ -41,7 +48,7 @@ is(sql("SELECT count(*) FROM pgq_ext.dead_job WHERE job_id = $discarded"), '0', 
 
 # ---- signals ----
 
-sent('begin wait:1 note', '{"name": "killed"}');
+sent('begin wait:1 note', name => 'killed');
 wait_until(q{EXISTS (SELECT FROM done WHERE name = 'begin killed')});
 kill KILL => $worker->{pid};
 ended($worker);
@@ -51,7 +58,7 @@ open_gate(1);
 wait_until(q{EXISTS (SELECT FROM done WHERE name = 'killed')});
 pass('after kill -9 another worker gets the job');
 
-sent('begin wait:2 note', '{"name": "drained"}');
+sent('begin wait:2 note', name => 'drained');
 wait_until(q{EXISTS (SELECT FROM done WHERE name = 'begin drained')});
 kill TERM => $worker->{pid};
 wait_until(q{NOT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgqClaim')});
@@ -62,24 +69,24 @@ is(sql(q{SELECT count(*) FROM done WHERE name = 'drained'}) . sql('SELECT count(
 # ---- the server ----
 
 $worker = start_app('third', \%usual, worker());
-sent('note', '{"name": "before"}');
+sent('note', name => 'before');
 wait_until(q{EXISTS (SELECT FROM done WHERE name = 'before')});
 restart_server();
-sent('note', '{"name": "after"}');
+sent('note', name => 'after');
 wait_until(q{EXISTS (SELECT FROM done WHERE name = 'after')});
 pass('a worker goes on after a crash of the server');
 sql(q{SELECT pgq_drop_queue('jobs', force => true)});
-sent('note', '{"name": "new queue"}');
+sent('note', name => 'new queue');
 wait_until(q{EXISTS (SELECT FROM done WHERE name = 'new queue')});
 pass('... and after its queue was dropped');
 
 # ---- one transaction ----
 
-sent('note fail', '{"name": "undone", "transactional": true, "max_attempts": 1}');
-sent('note', '{"name": "kept", "transactional": true}');
+sent('note fail', name => 'undone', class => 'TransactionalTask', max_attempts => 1);
+sent('note', name => 'kept', class => 'TransactionalTask');
 wait_until(q{EXISTS (SELECT FROM done WHERE name = 'kept') AND EXISTS (SELECT FROM pgq_ext.dead_job)});
 is(sql(q{SELECT count(*) FROM done WHERE name = 'undone'}), '0', 'what a transactional job that fails has written is undone');
-sent('note begin wait:3', '{"name": "lost", "transactional": true}');
+sent('note begin wait:3', name => 'lost', class => 'TransactionalTask');
 wait_until(q{EXISTS (SELECT FROM pgq_ext.lease)});
 sql('SELECT pgq_cancel(job_id) FROM pgq_ext.lease');
 open_gate(3);
@@ -92,8 +99,7 @@ like($worker->{output}, qr/the lease of job \d+ is lost/, '... and the worker sa
 # ---- errors ----
 
 sql('CREATE ROLE nobody_special LOGIN');
-my $error;
-($out, $error) = run_app({ PGUSER => 'nobody_special' }, app('send', 'note'));
+($out, $error) = run_app({ PGUSER => 'nobody_special' }, app('produce'));
 like($error, qr/permission denied for function pgq_enqueue/, 'a role without EXECUTE gets a clear error');
 ($out, $error) = run_app({ PGUSER => 'nobody_special' }, worker());
 like($error, qr/permission denied for function pgq_claim_any/, '... also as a worker');

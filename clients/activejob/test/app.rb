@@ -1,10 +1,7 @@
 # frozen_string_literal: true
 
 # The application of test/clients/activejob.pl: a job that does what its argument says.
-#   app.rb send STEPS [OPTIONS]     enqueues a job; OPTIONS: JSON, name, wait, priority, unique_key
-#   app.rb send-in-transaction commit|rollback
-#   app.rb send-all N
-# The worker requires this file.
+# The worker requires this file; app.rb produce enqueues jobs.
 $LOAD_PATH.unshift(File.expand_path('../lib', __dir__))
 require 'active_record'
 require 'pgq-activejob'
@@ -49,22 +46,22 @@ class TransactionalTask < Task
   include Pgq::ActiveJob::Transactional
 end
 
-if $PROGRAM_NAME == __FILE__
-  command, first, options = ARGV
-  options = JSON.parse(options || '{}')
-  case command
-  when 'send'
-    job = (options['transactional'] ? TransactionalTask : Task).set(**options.slice('wait', 'priority').transform_keys(&:to_sym)).perform_later(first, options)
-    puts job.provider_job_id
-  when 'send-in-transaction'
+# Prints what the test compares: the ids of two jobs with one unique key; how many jobs there are after a transaction that was rolled
+# back, and after one that was committed; the number of ids of enqueue_all.
+def produce
+  options = { 'name' => 'options', 'unique_key' => 'u', 'max_attempts' => 3 }
+  puts Task.set(wait: 600, priority: 5).perform_later('note', options).provider_job_id, Task.perform_later('note', options).provider_job_id
+  [true, false].each do |undone|
     Done.transaction do
       Done.create!(name: 'sent')
-      Task.perform_later('note', {})
-      raise ActiveRecord::Rollback if first == 'rollback'
+      Task.perform_later('note', { 'name' => 'sent' })
+      raise ActiveRecord::Rollback if undone
     end
-  when 'send-all'
-    jobs = Array.new(first.to_i) { |i| Task.new('note', { 'name' => "all #{i}" }) }
-    ActiveJob::Base.queue_adapter.enqueue_all(jobs)
-    puts jobs.map(&:provider_job_id).uniq.size
+    puts Done.connection.select_value('SELECT count(*) FROM pgq_ext.job') + Done.count
   end
+  jobs = Array.new(20) { |i| Task.new('note', { 'name' => "all #{i}" }) }
+  ActiveJob::Base.queue_adapter.enqueue_all(jobs)
+  puts jobs.map(&:provider_job_id).uniq.size
 end
+
+produce if ARGV == ['produce']

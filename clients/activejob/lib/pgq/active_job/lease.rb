@@ -33,7 +33,10 @@ module Pgq
         true
       end
 
-      # Active Job has given up (retry_on has used up its attempts).
+      # The error for which Active Job enqueues the job again.
+      attr_writer :reason
+
+      # Active Job has given up (retry_on has used up its attempts). If it also raises the error, the job is a dead letter.
       def give_up
         @given_up = true
       end
@@ -84,7 +87,8 @@ module Pgq
       end
 
       def failure(db, **how)
-        text = @error ? "#{@error.class}: #{@error.message}" : 'retried'
+        error = @error || @reason
+        text = error ? "#{error.class}: #{error.message}" : 'retried'
         Database.rows(db, 'pgq_fail', [@id, @lease], { error: Database.storable(text), **how }).first
       end
     end

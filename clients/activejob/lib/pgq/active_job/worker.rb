@@ -29,10 +29,7 @@ module Pgq
         # Notes what Active Job reports about the job that this thread is running.
         def subscribe
           @subscribe ||= ActiveSupport::Notifications.subscribe(/\A(enqueue_retry|retry_stopped)\.active_job\z/) do |name, _start, _end, _id, payload|
-            next unless current
-
-            current.failed(payload[:error]) if payload[:error]
-            current.give_up if name.start_with?('retry_stopped')
+            name.start_with?('retry_stopped') ? current&.give_up : current&.reason = payload[:error]
           end
         end
       end
@@ -85,7 +82,7 @@ module Pgq
           lease = Lease.new(row)
           perform(lease)
           control { |db| lease.finish(db) }
-          raise lease.error if lease.error && !lease.instance_variable_get(:@retry)
+          raise lease.error if lease.error
 
           count += 1
         end
