@@ -15,6 +15,8 @@ packages=(
 	ruby ruby-pg
 	php-cli php-pgsql
 	python3-kombu python3-celery # for clients/kombu
+	php-symfony-messenger php-symfony-console php-symfony-event-dispatcher # for clients/symfony
+	ruby-activejob ruby-activerecord                                       # for clients/activejob
 )
 
 npm_modules || packages+=(nodejs node-pg)
