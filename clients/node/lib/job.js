@@ -21,6 +21,7 @@ class Job {
     this.runAt = row.run_at;
     this.lastError = row.last_error;
     this.lastProgress = row.progress;
+    this.length = row.seconds * 1000; // of the lease
     this.#db = db;
   }
 
@@ -73,9 +74,9 @@ function claim(db, queues, most, wait, { leaseTime, worker }) {
   return query(db, text, [from, most, interval(wait), leaseTime === undefined ? null : interval(leaseTime), worker ?? null]);
 }
 
-/** Acknowledges one job in the present transaction. */
+/** Acknowledges one job in the present transaction. result: as JSON, or undefined. */
 async function ack(db, job, result) {
-  await query(db, 'SELECT pgq_ack($1, $2, result => $3)', [job.id, job.lease, result === undefined ? null : json(result)]);
+  await query(db, 'SELECT pgq_ack($1, $2, result => $3)', [job.id, job.lease, result ?? null]);
 }
 
 /** Acknowledges jobs without results; returns the ids of those whose lease was still good. */
@@ -95,13 +96,13 @@ async function release(db, job, seconds = 0) {
   return row.released;
 }
 
-/** Extends the leases; returns the ids of the jobs that still have one. */
+/** Extends leases; returns those that have not ended. A job may be there twice, with a lease that it has lost. */
 async function extend(db, jobs) {
   const rows = await query(db,
-    `SELECT job_id FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)
+    `SELECT lease FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)
      WHERE pgq_extend(job_id, lease) IS NOT NULL`,
     [jobs.map((job) => job.id), jobs.map((job) => job.lease)]);
-  return new Set(rows.map((row) => row.job_id));
+  return new Set(rows.map((row) => row.lease));
 }
 
 module.exports = { Job, claim, ack, ackMany, fail, release, extend };

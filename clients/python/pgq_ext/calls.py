@@ -1,6 +1,7 @@
 """The calls of SQL functions. Each works with a connection of either kind: with a psycopg.Connection it returns its
 answer, with a psycopg.AsyncConnection something to await."""
 
+import time
 
 import psycopg
 from psycopg.rows import dict_row
@@ -131,11 +132,15 @@ class Job:
         self.attempt, self.max_attempts = row["attempt"], row["max_attempts"]
         self.enqueued_at, self.run_at = row["enqueued_at"], row["run_at"]
         self.last_error, self.last_progress = row["last_error"], row["progress"]
+        # How long a lease is, and the time between two extensions, in seconds.
+        self.length, self.interval = row["seconds"], max(0.05, row["seconds"] / 3)
+        self.expires = time.monotonic() + self.length
         self.db = db
         # An Event: set when the lease is lost, the job is cancelled, or the worker must end at once.
         self.aborted = aborted
         self.abort_reason = self.task = None
-        self.ended = False
+        self.begun = False  # the handler has been called in its transaction
+        self.ended = False  # the handler has returned, and in tx mode the job is acknowledged
 
     def progress(self, value):
         """Store how far the work has come; the next attempt finds it in last_progress."""
@@ -178,8 +183,8 @@ def ack_many(db, jobs):
 
 
 def extend(db, jobs):
-    """Extend leases; return the ids of the jobs that still have one."""
-    sql = """SELECT job_id AS r FROM unnest(%s::bigint[], %s::bigint[]) AS held(job_id, lease)
+    """Extend leases; return those that have not ended. A job may be there twice, with a lease that it has lost."""
+    sql = """SELECT lease AS r FROM unnest(%s::bigint[], %s::bigint[]) AS held(job_id, lease)
              WHERE pgq_extend(job_id, lease) IS NOT NULL"""
     return run(db, sql, [[job.id for job in jobs], [job.lease for job in jobs]], lambda rows: set(_column(rows)))
 

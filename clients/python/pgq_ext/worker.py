@@ -14,7 +14,17 @@ from .options import Options, is_lost
 
 def connect(conninfo="", **connection):
     """Connect to the primary among the hosts of conninfo, or of PGHOST, with autocommit."""
-    return psycopg.connect(**Options(conninfo=conninfo, connection=connection).for_connection())
+    return _connect(Options(conninfo=conninfo, connection=connection))
+
+
+def _connect(options):
+    problem = None
+    for address in options.addresses():
+        try:
+            return psycopg.connect(**address)
+        except psycopg.OperationalError as error:
+            problem = error
+    raise problem
 
 
 class _Pool:
@@ -30,7 +40,7 @@ class _Pool:
         db = self.slots.get()
         try:
             if db is None or db.closed:
-                db = psycopg.connect(**self.options.for_connection())
+                db = _connect(self.options)
             return body(db)
         except BaseException as error:
             if db is not None and is_lost(error):
@@ -66,13 +76,13 @@ class _InThreads(aio.Worker):
     async def _handle(self, job):
         return await self._in_thread(self.handler, job)
 
-    async def _in_transaction(self, job):
-        await self._in_thread(self._transact, job)
+    async def _transact(self, job):
+        await self._in_thread(self._transact_here, job)
 
-    def _transact(self, job):
+    def _transact_here(self, job):
         def body(db):
-            job.db = db
             with db.transaction():
+                job.db, job.begun = db, True
                 calls.ack(db, job, self.handler(job, db))
                 job.ended = True  # a heartbeat after the commit would find no lease
 
@@ -82,8 +92,8 @@ class _InThreads(aio.Worker):
             job.ended = False
             raise
 
-    async def _run(self):
-        await super()._run()
+    async def _close(self):
+        await super()._close()
         self.of_handlers.close()
 
 
