@@ -1,4 +1,4 @@
-# Runs the scenarios of test/clients/library/scenarios.json against the library of a language, or against an example
+# Runs the scenarios of test/clients/library/scenarios against the library of a language, or against an example
 # worker. See the README there.
 package LibraryTest;
 use strict;
@@ -24,6 +24,7 @@ my $example; # starts an example worker: a function of the way to the server and
 my ($pooler, $pooler_port, $silent); # started when a scenario needs them
 my $through; # how all subjects of the scenario connect
 my $gate;    # a session that keeps the gate closed
+my @frozen;  # backends that were stopped
 
 sub sql { return $node->safe_psql($db, $_[0]) }
 
@@ -58,7 +59,7 @@ sub start_pooler
 	my $dir = PostgreSQL::Test::Utils::tempdir_short();
 	append_to_file("$dir/pgbouncer.ini", <<"INI");
 [databases]
-postgres = host=$host port=${\$node->port}
+postgres = host=$host port=${\$node->port} user=${\sql('SELECT current_user')}
 [pgbouncer]
 listen_addr = $host
 listen_port = $pooler_port
@@ -219,8 +220,14 @@ my %steps = (
 		my ($name) = @_;
 		ok(sql("SELECT count(pg_terminate_backend(pid, 60000)) > 0 FROM pg_stat_activity WHERE application_name = '$workers{$name}{label}'") eq 't', "the sessions of $name are ended");
 	},
-	close => sub { $gate = session($node, $db); ask($gate, 'BEGIN; LOCK TABLE gate'); $gate },
+	close => sub { $gate = session($node, $db); ask($gate, 'BEGIN; ' . ($_[0] // 'LOCK TABLE gate')); $gate },
 	open => sub { end_session($gate); undef $gate },
+	freeze => sub {
+		my ($name) = @_;
+		@frozen = split /\n/, sql("SELECT pid FROM pg_stat_activity WHERE application_name = '$workers{$name}{label}' AND query LIKE '%pgq_claim%'");
+		kill STOP => @frozen;
+	},
+	thaw => sub { kill CONT => @frozen; @frozen = () },
 	crash => sub { $node->stop('immediate') },
 	start => sub { $node->start },
 	promote => sub {
@@ -313,7 +320,7 @@ sub run_scenarios
 sub run_all_for
 {
 	my ($kind, $language) = @_;
-	for my $scenario (@{ $json->decode(slurp_file('test/clients/library/scenarios.json')) })
+	for my $scenario (map { @{ $json->decode(slurp_file($_)) } } sort glob 'test/clients/library/scenarios/*.json')
 	{
 		next if $ENV{SCENARIO} && $scenario->{name} !~ /$ENV{SCENARIO}/;
 		next if !grep { $_ eq $kind || $_ eq $language } @{ $scenario->{for} // ['library'] };
@@ -336,6 +343,7 @@ sub run_example_scenarios
 END
 {
 	my $status = $?;
+	kill CONT => @frozen;
 	kill KILL => $_->{pid} for grep { !$_->{ended} } values %workers;
 	$pooler->kill_kill if $pooler;
 	$? = $status;

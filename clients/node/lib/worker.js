@@ -15,13 +15,12 @@ const DEFAULTS = {
   connection: {},
 };
 
-/** What became of an attempt: the answer to give, by the error of the handler. */
-function verdict(error, stopping) {
-  if (error instanceof ReleaseError) return { release: error.seconds };
-  if (stopping) return { release: 0 };
-  if (error instanceof DiscardError) return { retry: false };
-  if (error instanceof RetryError) return { seconds: error.seconds };
-  return {};
+/** Ends an attempt by the error of the handler. Returns what became of the job: retry, dead, released or stale. */
+async function settle(db, job, error, stopping) {
+  if (error instanceof StaleLeaseError) return 'stale';
+  const seconds = error instanceof ReleaseError || error instanceof RetryError ? error.seconds : undefined;
+  if (error instanceof ReleaseError || stopping) return (await release(db, job, seconds)) ? 'released' : 'stale';
+  return fail(db, job, textOf(error), { retry: !(error instanceof DiscardError), seconds });
 }
 
 /** Raises an error if the result is not JSON. */
@@ -62,14 +61,14 @@ class Worker {
 
   /** Begins. Raises an error if there is no primary, or no such queue. */
   async start() {
-    this.#control = await connectToPrimary(this.#options.connection);
+    for (const signal of this.#options.signals) process.on(signal, this.#onSignal);
     try {
+      this.#control = await connectToPrimary(this.#options.connection);
       this.#take(await this.#inTime(30, claim(this.#control, this.#queues, this.#options.concurrency, 0, this.#options)));
     } catch (error) {
-      this.#control.end().catch(() => {});
+      this.#end();
       throw error;
     }
-    for (const signal of this.#options.signals) process.on(signal, this.#onSignal);
     this.done = this.#run(); // rejects if no more job can be claimed: the queue was dropped, for example
     return this;
   }
@@ -88,18 +87,14 @@ class Worker {
     return this.done;
   }
 
-  get running() {
-    return this.#running.size;
-  }
+  get running() { return this.#running.size; }
 
-  #log(level, message, fields = {}) {
-    const { log } = this.#options;
-    const problem = (error) => console.error(`log: ${textOf(error, 'message')}`);
+  async #log(level, message, fields = {}) {
     try {
-      if (log) Promise.resolve(log(level, message, fields)).catch(problem);
+      if (this.#options.log) await this.#options.log(level, message, fields);
       else if (level === 'error') console.error(JSON.stringify({ level, message, ...fields }));
     } catch (error) {
-      problem(error); // as a hook
+      console.error(`log: ${textOf(error, 'message')}`); // as a hook
     }
   }
 
@@ -138,9 +133,7 @@ class Worker {
         await this.#pause(Math.min(10000, 500 * 2 ** tries++) * (0.5 + Math.random()));
       }
     }
-    clearTimeout(this.#stopTimer);
-    for (const signal of this.#options.signals) process.off(signal, this.#onSignal);
-    this.#drop();
+    this.#end();
     await this.#pool.close();
     this.#log('info', 'stopped');
     if (this.#problem) throw this.#problem;
@@ -201,6 +194,12 @@ class Worker {
   #abortExpired() {
     const expired = [...this.#running.values()].filter((job) => job.expires < performance.now() && !job.ended);
     for (const job of expired) job.abort(new StaleLeaseError(new Error('the lease has expired, since the worker has no connection')));
+  }
+
+  #end() {
+    clearTimeout(this.#stopTimer);
+    for (const signal of this.#options.signals) process.off(signal, this.#onSignal);
+    this.#drop();
   }
 
   #drop() {
@@ -302,13 +301,9 @@ class Worker {
 
   /** Reports the error of a job. Returns what became of the job: retry, dead, released or stale. */
   async #answer(job, error) {
-    const { release: seconds, ...how } = verdict(error, this.#aborting);
     if (!(error instanceof ReleaseError)) this.#log('info', `job failed: ${textOf(error, 'message')}`, { job: job.id, queue: job.queue });
     try {
-      return await this.#persist(async (db) => {
-        if (seconds !== undefined) return (await release(db, job, seconds)) ? 'released' : 'stale';
-        return error instanceof StaleLeaseError ? 'stale' : fail(db, job, textOf(error), how);
-      });
+      return await this.#persist((db) => settle(db, job, error, this.#aborting));
     } catch (problem) {
       this.#report(problem);
       return 'unknown';
@@ -352,9 +347,7 @@ async function drain(db, queues, handler, { tx = false, limit = Infinity, ...opt
     } catch (error) {
       problem = typed(error);
       if (tx) await db.query('ROLLBACK');
-      const { release: seconds, ...how } = verdict(problem, false);
-      if (seconds !== undefined) outcome = (await release(db, job, seconds)) ? 'released' : 'stale';
-      else outcome = problem instanceof StaleLeaseError ? 'stale' : await fail(db, job, textOf(problem), how);
+      outcome = await settle(db, job, problem, false);
     }
     ended.push({ job, outcome, error: problem });
   }

@@ -1,14 +1,16 @@
 """A worker whose handlers are coroutines. Producers are in calls.py: they also take a psycopg.AsyncConnection."""
 
 import asyncio
+import inspect
 import signal
 import sys
+import threading
 import time
 
 import psycopg
 
 from . import calls
-from .errors import PgqError, ReleaseError, StaleLeaseError, is_final, is_transient, line_of, text_of, verdict
+from .errors import PgqError, ReleaseError, StaleLeaseError, is_final, is_transient, line_of
 from .options import Options, is_lost
 
 
@@ -17,11 +19,15 @@ async def connect(conninfo="", **connection):
     return await _connect(Options(conninfo=conninfo, connection=connection))
 
 
-async def _connect(options):
+async def _awaited(value):
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _connect(options, kind=psycopg.AsyncConnection):
     problem = None
     for address in options.addresses():
         try:
-            return await psycopg.AsyncConnection.connect(**address)
+            return await _awaited(kind.connect(**address))
         except psycopg.OperationalError as error:
             problem = error
     raise problem
@@ -30,21 +36,20 @@ async def _connect(options):
 class _Pool:
     """Connections to the primary. One that was lost is replaced when it is needed. As `db` of a job, runs statements."""
 
-    def __init__(self, options):
-        self.options = options
-        self.slots = asyncio.LifoQueue()
+    def __init__(self, options, kind=psycopg.AsyncConnection, slots=asyncio.LifoQueue):
+        self.options, self.kind, self.slots = options, kind, slots()
         for _ in range(options.pool):
             self.slots.put_nowait(None)
 
     async def use(self, body):
-        db = await self.slots.get()
+        db = await _awaited(self.slots.get())
         try:
             if db is None or db.closed:
-                db = await _connect(self.options)
-            return await body(db)
+                db = await _connect(self.options, self.kind)
+            return await _awaited(body(db))
         except BaseException as error:
             if db is not None and is_lost(error):
-                await db.close()
+                await _awaited(db.close())
             raise
         finally:
             self.slots.put_nowait(db)
@@ -54,9 +59,9 @@ class _Pool:
 
     async def close(self):
         for _ in range(self.options.pool):
-            db = await self.slots.get()
+            db = await _awaited(self.slots.get())
             if db is not None:
-                await db.close()
+                await _awaited(db.close())
 
 
 class Worker:
@@ -225,9 +230,7 @@ class Worker:
 
     async def _hook(self, hook, *args):
         try:
-            answer = hook(*args) if hook else None
-            if asyncio.iscoroutine(answer):
-                await answer
+            await _awaited(hook(*args) if hook else None)
         except Exception as error:  # a hook must not stop the worker
             self._log("error", f"hook: {line_of(error)}")
 
@@ -320,12 +323,11 @@ class Worker:
 
     async def _answer(self, job, error):
         """Report the error of a job. Return what became of the job: retry, dead, released, stale or unknown."""
-        how = verdict(error, self.aborting)
         self._log("info", f"job failed: {line_of(error)}", job=job.id, queue=job.queue)
         if isinstance(error, StaleLeaseError):
             return "stale"
         try:
-            return await self._persist(lambda db: calls.settle(db, job, text_of(error), **how))
+            return await self._persist(lambda db: calls.settle(db, job, error, self.aborting))
         except Exception as problem:
             await self._report(problem)
             return "unknown"
@@ -353,20 +355,24 @@ async def drain(db, queues, handler, *, tx=False, limit=None, lease_time=None, w
     """
     ended = []
     queues = [queues] if isinstance(queues, str) else list(queues)
+    event = threading.Event if isinstance(db, psycopg.Connection) else asyncio.Event
     while limit is None or len(ended) < limit:
-        rows = await calls.claim(db, queues, 1, 0, lease_time, worker)
+        rows = await _awaited(calls.claim(db, queues, 1, 0, lease_time, worker))
         if not rows:
             break
-        job, problem = calls.Job(rows[0], db, asyncio.Event()), None
+        job, problem = calls.Job(rows[0], db, event()), None
         try:
             if tx:
-                async with db.transaction():
-                    outcome = await calls.ack(db, job, await handler(job, db))
-            else:
-                outcome = await calls.ack(db, job, await handler(job))
+                await _awaited(db.execute("BEGIN"))
+            value = await _awaited(handler(job, db) if tx else handler(job))
+            outcome = await _awaited(calls.ack(db, job, value))
+            if tx:
+                await _awaited(db.execute("COMMIT"))
         except Exception as error:
-            problem = error
-            stale = isinstance(error, StaleLeaseError)
-            outcome = "stale" if stale else await calls.settle(db, job, text_of(error), **verdict(error, False))
+            problem, outcome = error, "stale"
+            if tx:
+                await _awaited(db.execute("ROLLBACK"))
+            if not isinstance(error, StaleLeaseError):
+                outcome = await _awaited(calls.settle(db, job, error))
         ended.append((job, outcome, problem))
     return ended

@@ -54,11 +54,7 @@ class ReleaseError(Exception):
 
 
 _CLASSES = {
-    "PQ001": StaleLeaseError,
-    "PQ002": QueueFullError,
-    "PQ003": UnroutableError,
-    "42704": NotFoundError,
-    "23505": DuplicateError,
+    "PQ001": StaleLeaseError, "PQ002": QueueFullError, "PQ003": UnroutableError, "42704": NotFoundError, "23505": DuplicateError,
 }
 
 
@@ -103,17 +99,6 @@ def text_of(error):
 def line_of(error):
     """Return the text of an error for a log. The method __str__ of an error may fail, too."""
     return text_of(error).rstrip().rsplit("\n", 1)[-1]
-
-
-def verdict(error, stopping):
-    """Return what becomes of the job after an error of its handler: the arguments of `calls.settle`."""
-    if isinstance(error, ReleaseError):
-        return {"release": error.seconds}
-    if stopping:
-        return {"release": 0}
-    if isinstance(error, RetryError):
-        return {"retry_in": error.seconds}
-    return {"retry": not isinstance(error, DiscardError)}
 
 
 __all__ = [

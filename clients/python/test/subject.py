@@ -132,6 +132,15 @@ def answer_of(name, answer):
     return [[row["queue"], row["job_id"]] for row in answer] if name.startswith("publish") else answer
 
 
+def with_numbers(value):
+    """The same, with the ids of batches as numbers."""
+    if isinstance(value, list):
+        return [with_numbers(element) for element in value]
+    if isinstance(value, dict):
+        return {key: int(element) if key == "batch" else element for key, element in value.items()}
+    return value
+
+
 def options_of(name, args):
     """The last argument, if it is one of options."""
     return args.pop() if isinstance(args[-1], dict) and (name in ("drain", "create_batch") or len(args) == 3) else {}
@@ -140,6 +149,7 @@ def options_of(name, args):
 def produce(calls):
     db = pgq.connect()
     for name, *args in calls:
+        args = with_numbers(args)
         try:
             if name == "sql":
                 db.execute(args[0])
@@ -195,6 +205,7 @@ async def handle_async(job, tx=None):
 async def produce_async(calls):
     db = await aio.connect()
     for name, *args in calls:
+        args = with_numbers(args)
         try:
             if name == "sql":
                 await db.execute(args[0])
