@@ -173,7 +173,7 @@ sub enqueue
 	my ($times, @payloads) = @_;
 	for my $payload (@payloads)
 	{
-		my $steps = $json->encode($example ? { to => $json->encode($payload) } : { steps => $payload }) =~ s/'/''/gr;
+		my $steps = $json->encode($example ? { to => JSON::PP->new->encode($payload) } : { steps => $payload }) =~ s/'/''/gr;
 		my $id = sql("SELECT min(id) FROM pgq_enqueue_many('$queue', (SELECT jsonb_agg(jsonb_build_object('payload', '$steps'::jsonb)) FROM generate_series(1, $times))) id");
 		$job //= $id;
 	}
@@ -265,7 +265,7 @@ sub prepare_example
 {
 	$db = $through eq 'pooler' ? 'transaction' : 'direct';
 	$queue = 'mail';
-	sql(q{SELECT count(pgq_drop_queue(queue, true)) FROM pgq_ext.queue});
+	sql(q{SELECT count(pgq_drop_queue(queue, force => true)) FROM pgq_ext.queue});
 	sql("DROP TABLE IF EXISTS sent; DROP FUNCTION IF EXISTS handle; $handler");
 	return;
 }
