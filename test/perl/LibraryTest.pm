@@ -102,7 +102,7 @@ sub start_worker
 	my $worker = { label => "$name of $queue", output => '' };
 	my %environment = environment_of($worker->{label}, $where);
 	local @ENV{keys %environment} = values %environment;
-	$worker->{run} = IPC::Run::start([ @command, argument({ queues => [$queue], %$options }) ], '<', \undef, '>', \$worker->{output}, '2>&1',
+	$worker->{run} = IPC::Run::start([ @command, argument({ queues => [$queue], wait => 1, %$options }) ], '<', \undef, '>', \$worker->{output}, '2>&1',
 		IPC::Run::timeout(3 * $PostgreSQL::Test::Utils::timeout_default));
 	$worker->{pid} = $worker->{run}->{KIDS}[0]{PID};
 	$workers{$name} = $worker;
@@ -198,7 +198,7 @@ my %steps = (
 		my ($condition) = @_;
 		ok(wait_until_true($condition), $condition) or diag(map { "$_->{label}: $_->{output}\n" } values %workers);
 	},
-	is => sub { my ($query, $value) = @_; is(sql($query), $value, $query) },
+	is => sub { my ($query, $value) = @_; is(sql($query), $value, $query =~ s/[^ -~]/?/gr) },
 	says => sub { my ($name, $pattern) = @_; ok(wait_until_says($workers{$name}, $pattern), "$name says $pattern") or diag($workers{$name}{output}) },
 	silent => sub { my ($name, $pattern) = @_; pump($workers{$name}); unlike($workers{$name}{output}, qr/$pattern/, "$name does not say $pattern") },
 	complains => sub {
@@ -252,7 +252,7 @@ my $handler = q{
 				WHEN 'gate' THEN PERFORM FROM gate;
 				WHEN 'fail' THEN RAISE '%', step ->> 1;
 				WHEN 'fail_at_first' THEN
-					IF (SELECT attempts FROM pgq_ext.job WHERE id = NEW.job_id) = 0 THEN RAISE '%', step ->> 1; END IF;
+					IF (SELECT attempts FROM pgq_ext.job WHERE job_id = NEW.job_id) = 0 THEN RAISE '%', step ->> 1; END IF;
 				WHEN 'enqueue' THEN PERFORM pgq_enqueue(step -> 1 ->> 0, step -> 1 -> 1);
 			END CASE;
 		END LOOP;
@@ -316,7 +316,7 @@ sub run_scenarios
 	return;
 }
 
-# The scenarios for that kind of subject. PGQ_LONG=1 in the environment runs also those that take long.
+# The scenarios for that kind of subject. LONG_SCENARIOS=1 in the environment runs also those that take long.
 sub run_all_for
 {
 	my ($kind, $language) = @_;
@@ -324,7 +324,7 @@ sub run_all_for
 	{
 		next if $ENV{SCENARIO} && $scenario->{name} !~ /$ENV{SCENARIO}/;
 		next if !grep { $_ eq $kind || $_ eq $language } @{ $scenario->{for} // ['library'] };
-		next if !$ENV{PGQ_LONG} && grep { $_ eq $kind } @{ $scenario->{long} // [] };
+		next if !$ENV{LONG_SCENARIOS} && grep { $_ eq $kind } @{ $scenario->{long} // [] };
 		subtest "$language: $scenario->{name}" => sub { run_scenario($scenario) };
 	}
 	return;
