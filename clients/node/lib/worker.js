@@ -2,7 +2,7 @@
 const { setTimeout: sleep } = require('node:timers/promises');
 const { connectToPrimary, Connections } = require('./connections');
 const { DiscardError, RetryError, ReleaseError, StaleLeaseError, isOfServer, textOf, typed } = require('./errors');
-const { Job, claim, ack, ackMany, fail, release, extend } = require('./job');
+const { Job, claim, ackClaim, ack, ackCommit, ackMany, fail, release, extend } = require('./job');
 
 const DEFAULTS = {
   concurrency: 1,
@@ -33,9 +33,10 @@ class Worker {
   #options;
   #control = null; // the connection that claims
   #pool;
-  #running = new Map(); // id of the job: Job
-  #acks = []; // jobs that wait for pgq_ack_many: { job, resolve, reject }
-  #acking = false;
+  #running = new Set(); // the jobs in work
+  #acks = []; // jobs that wait to be acknowledged together: { job, resolve, reject }
+  #acking = false; // a connection of the pool is acknowledging them
+  #waits = false; // the claim in progress may wait for a job
   #beat = 0; // when the leases must be extended: a time of performance.now()
   #interval; // milliseconds between two heartbeats
   #stopping = false;
@@ -61,7 +62,7 @@ class Worker {
   async start() {
     this.#control = await connectToPrimary(this.#options.connection);
     try {
-      await this.#take(await claim(this.#control, this.#queues, this.#options.concurrency, 0, this.#options));
+      this.#take(await claim(this.#control, this.#queues, this.#options.concurrency, 0, this.#options));
     } catch (error) {
       this.#control.end().catch(() => {});
       throw error;
@@ -106,7 +107,7 @@ class Worker {
 
   #abortAll() {
     this.#aborting = true;
-    for (const job of this.#running.values()) job.abort(new Error('the worker stops'));
+    for (const job of this.#running) job.abort(new Error('the worker stops'));
   }
 
   // ---- claims and heartbeats ----
@@ -132,34 +133,69 @@ class Worker {
     this.#log('info', 'stopped');
   }
 
-  /** Extends the leases if it is time; then claims jobs for free hands, or waits for a hand. */
+  /** Extends the leases if it is time; then acknowledges and claims jobs, or waits for a hand. */
   async #round() {
     const left = () => (this.#running.size > 0 ? Math.max(0, this.#beat - performance.now()) : Infinity);
     if (left() === 0) await this.#extend();
+    if (this.#acks.length > 0) {
+      if (this.#acknowledgesHere()) {
+        await this.#acknowledgeAndClaim();
+        return;
+      }
+      this.#acknowledgeAll();
+    }
     const free = this.#options.concurrency - this.#running.size;
-    if (this.#stopping || free === 0) {
+    if (this.#stopping || free <= 0) {
       await this.#pause(Math.min(left(), 1000));
       return;
     }
-    const wait = Math.min(this.#options.wait, left() / 1000);
-    await this.#take(await claim(this.#control, this.#queues, free, wait, this.#options));
+    this.#waits = true;
+    try {
+      const wait = Math.min(this.#options.wait, left() / 1000);
+      this.#take(await claim(this.#control, this.#queues, free, wait, this.#options));
+    } finally {
+      this.#waits = false;
+    }
   }
 
-  async #take(rows) {
+  /** Whether the connection that claims will soon be free to acknowledge jobs. pgq_ack_claim takes only one queue. */
+  #acknowledgesHere() {
+    return this.#control !== null && !this.#waits && !this.#stopping && this.#queues.length === 1;
+  }
+
+  /**
+   * Acknowledges the jobs that have ended, and claims others, in one round trip. An error leaves the acks to the pool,
+   * which finds the stale leases among them, and repeats the call if the connection was lost.
+   */
+  async #acknowledgeAndClaim() {
+    const acks = this.#acks.splice(0, 1000);
+    const most = this.#options.concurrency - this.#running.size + acks.length;
+    try {
+      const rows = await ackClaim(this.#control, acks.map(({ job }) => job), this.#queues[0], most, this.#options);
+      for (const { job, resolve } of acks) {
+        this.#running.delete(job);
+        resolve();
+      }
+      this.#take(rows);
+    } catch (error) {
+      this.#acks.unshift(...acks);
+      this.#acknowledgeAll();
+      if (!(error instanceof StaleLeaseError)) throw error;
+    }
+  }
+
+  #take(rows) {
     for (const row of rows) {
       const job = new Job(row, { query: (...args) => this.#pool.use((db) => db.query(...args)) });
       this.#interval = Math.min(this.#options.heartbeat, row.seconds / 3) * 1000;
       if (this.#running.size === 0) this.#beat = performance.now() + this.#interval;
-      this.#running.set(job.id, job);
-      this.#attempt(job).finally(() => {
-        this.#running.delete(job.id);
-        this.#wake();
-      });
+      this.#running.add(job);
+      this.#attempt(job);
     }
   }
 
   async #extend() {
-    const jobs = [...this.#running.values()].filter((job) => !job.ended);
+    const jobs = [...this.#running].filter((job) => !job.ended);
     const held = await extend(this.#control, jobs);
     this.#beat = performance.now() + this.#interval;
     for (const job of jobs) if (!held.has(job.id) && !job.ended) job.abort(new StaleLeaseError(new Error('the lease is lost, or the job is cancelled')));
@@ -168,6 +204,7 @@ class Worker {
   #drop() {
     this.#control?.end().catch(() => {});
     this.#control = null;
+    this.#acknowledgeAll();
   }
 
   #report(error) {
@@ -176,29 +213,37 @@ class Worker {
   }
 
   /** Waits that long, or until a hand is free or the worker is stopped. */
-  async #pause(milliseconds) {
-    const abort = new AbortController();
-    this.#wake = () => abort.abort();
-    await sleep(milliseconds, undefined, { signal: abort.signal }).catch(() => {});
-    this.#wake = () => {};
+  #pause(milliseconds) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   // ---- one job ----
 
   /** Runs the handler, and gives its answer to the server. Raises nothing. */
   async #attempt(job) {
-    if (this.#stopping) return this.#answer(job, new ReleaseError());
-    await this.#hook('before', job);
-    let problem;
-    try {
-      if (this.#options.tx) await this.#inTransaction(job);
-      else await this.#acknowledge(job, await this.#handler(job));
-    } catch (error) {
-      problem = typed(error) ?? new Error('undefined');
+    if (this.#stopping) {
+      await this.#answer(job, new ReleaseError());
+    } else {
+      if (this.#options.before) await this.#hook('before', job);
+      let problem;
+      try {
+        if (this.#options.tx) await this.#inTransaction(job);
+        else await this.#acknowledge(job, await this.#handler(job));
+      } catch (error) {
+        problem = typed(error) ?? new Error('undefined');
+      }
+      job.ended = true;
+      const outcome = problem === undefined ? 'acked' : await this.#answer(job, problem);
+      if (this.#options.after) await this.#hook('after', job, outcome, problem);
     }
-    job.ended = true;
-    const outcome = problem === undefined ? 'acked' : await this.#answer(job, problem);
-    return this.#hook('after', job, outcome, problem);
+    this.#running.delete(job);
+    this.#wake();
   }
 
   #inTransaction(job) {
@@ -207,9 +252,8 @@ class Worker {
       await tx.query('BEGIN');
       try {
         const result = await this.#handler(job, tx);
-        await ack(tx, job, result);
         job.ended = true; // a heartbeat after the commit would find no lease
-        await tx.query('COMMIT');
+        await ackCommit(tx, job, result);
       } catch (error) {
         job.ended = false;
         await tx.query('ROLLBACK').catch(() => { tx.broken = true; });
@@ -224,11 +268,13 @@ class Worker {
     if (result !== undefined) return this.#persist((db) => ack(db, job, result));
     return new Promise((resolve, reject) => {
       this.#acks.push({ job, resolve, reject });
-      if (!this.#acking) this.#acknowledgeAll();
+      if (this.#acknowledgesHere()) this.#wake();
+      else this.#acknowledgeAll();
     });
   }
 
   async #acknowledgeAll() {
+    if (this.#acking) return;
     this.#acking = true;
     while (this.#acks.length > 0) {
       const batch = this.#acks.splice(0, 1000);
