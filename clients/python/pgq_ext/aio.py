@@ -16,6 +16,10 @@ async def connect(conninfo="", **connection):
     return await psycopg.AsyncConnection.connect(**Options(conninfo=conninfo, connection=connection).for_connection())
 
 
+class Job(calls.Job):
+    """As calls.Job; all methods must be awaited, and the coroutine of the handler is cancelled when the job is aborted."""
+
+
 class _Pool:
     """Connections to the primary. One that was lost is replaced when it is needed. As `db` of a job, runs statements."""
 
@@ -138,7 +142,7 @@ class Worker:
             self.running[job.id] = (job, asyncio.create_task(self._attempt(job)))
 
     def _new_job(self, row):
-        return calls.Job(row, self.pool, asyncio.Event())
+        return Job(row, self.pool, asyncio.Event())
 
     async def _extend(self):
         jobs = [job for job, _ in self.running.values() if not job.ended]
