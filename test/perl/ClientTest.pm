@@ -2,7 +2,8 @@
 # own: connected directly, through pgbouncer in session mode, and through pgbouncer in transaction mode. In each way,
 # one of three workers is killed, and one gets SIGTERM. Then the server stops immediately, and the third worker goes on
 # after the restart of the server. The direct connection has two hosts, of which the first is a standby. At last, a copy
-# of the example runs whose work fails with a text that PostgreSQL cannot store.
+# of the example runs whose work fails with a text that PostgreSQL cannot store. After that the example runs the
+# scenarios of test/clients/library that are also for examples.
 package ClientTest;
 use strict;
 use warnings;
@@ -12,6 +13,7 @@ use Test::More;
 use File::Basename;
 use IPC::Run;
 use PgqTest;
+use LibraryTest;
 use Exporter 'import';
 
 our @EXPORT = qw(start_servers stop_servers worker_test build build_go answer_of database_url hosts_of $node $bouncer_port $user);
@@ -67,6 +69,7 @@ sub start_standby
 	$standby = PostgreSQL::Test::Cluster->new('standby', port => $node->port);
 	$standby->init_from_backup($node, 'standby', has_streaming => 1);
 	$standby->append_conf('postgresql.conf', "listen_addresses = '$standby_host'\nunix_socket_directories = ''\n");
+	$standby->{_host} = $standby_host; # for the tests' own sessions, once it is the primary
 	$standby->start;
 	return;
 }
@@ -354,6 +357,7 @@ sub worker_test
 		check_effects($way, $options{at_once} // 1);
 	}
 	check_odd_errors($odd_command);
+	run_example_scenarios($file, $node, $standby, sub { my ($way, $name) = @_; return start_worker($way, $name, $command) });
 	stop_servers();
 	return;
 }

@@ -21,6 +21,7 @@ class Job {
     this.runAt = row.run_at;
     this.lastError = row.last_error;
     this.lastProgress = row.progress;
+    this.length = row.seconds * 1000; // of the lease
     this.#db = db;
   }
 
@@ -77,14 +78,14 @@ function ackClaim(db, jobs, queue, most, { leaseTime, worker }) {
   return query(db, `SELECT ${COLUMNS} FROM pgq_ack_claim(${ARGUMENTS.ack})`, [...leasesOf(jobs), queue, most, length(leaseTime), worker ?? null]);
 }
 
-/** Acknowledges one job in the present transaction. */
+/** Acknowledges one job in the present transaction. result: as JSON, or undefined. */
 async function ack(db, job, result) {
-  await query(db, 'SELECT pgq_ack($1, $2, result => $3)', [job.id, job.lease, result === undefined ? null : json(result)]);
+  await query(db, 'SELECT pgq_ack($1, $2, result => $3)', [job.id, job.lease, result ?? null]);
 }
 
-/** Acknowledges the job and commits, in one round trip. The numbers are of the server, and so need no quotes. */
+/** Acknowledges the job, with a result as JSON or undefined, and commits, in one round trip. The numbers are of the server, and so need no quotes. */
 async function ackCommit(tx, job, result) {
-  const value = result === undefined ? 'NULL' : tx.escapeLiteral(json(result));
+  const value = result === undefined ? 'NULL' : tx.escapeLiteral(result);
   await query(tx, `SELECT pgq_ack(${job.id}, ${job.lease}, result => ${value}); COMMIT`);
 }
 
@@ -105,13 +106,13 @@ async function release(db, job, seconds = 0) {
   return row.released;
 }
 
-/** Extends the leases; returns the ids of the jobs that still have one. */
+/** Extends leases; returns those that have not ended. A job may be there twice, with a lease that it has lost. */
 async function extend(db, jobs) {
   const rows = await query(db,
-    `SELECT job_id FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)
+    `SELECT lease FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)
      WHERE pgq_extend(job_id, lease) IS NOT NULL`,
     leasesOf(jobs));
-  return new Set(rows.map((row) => row.job_id));
+  return new Set(rows.map((row) => row.lease));
 }
 
 module.exports = { Job, claim, ackClaim, ack, ackCommit, ackMany, fail, release, extend };
