@@ -63,3 +63,13 @@ async def work(
     error: Optional[Callable[[BaseException], object]] = ...,
     log: Callable[..., object] = ...,
 ) -> None: ...
+async def drain(
+    db: psycopg.AsyncConnection[Any],
+    queues: Union[str, Sequence[str]],
+    handler: _Handler,
+    *,
+    tx: bool = ...,
+    limit: Optional[int] = ...,
+    lease_time: Optional[_Seconds] = ...,
+    worker: Optional[str] = ...,
+) -> list[tuple[Job, str, Optional[BaseException]]]: ...

@@ -81,6 +81,7 @@ async def work_in_loop() -> None:
     job_id: int = await pgq_ext.enqueue(db, "mail", {})
     ended = await pgq_ext.result(db, job_id)
     print(ended["result"] if ended else None)
+    print(len(await aio.drain(db, "mail", handle_in_loop)))
     await aio.work("mail", handle_in_loop, concurrency=10)
     worker = aio.Worker("mail", handle_in_loop)
     await worker.run()
