@@ -46,7 +46,7 @@ export type Connection = Omit<ClientConfig, 'host' | 'port'> & { host?: string; 
 export function connect(connection?: Connection): Promise<Client>;
 
 /** A job that a worker has claimed. In `tx` mode the methods are part of the transaction of the handler. */
-export class Job<Payload = any> {
+export interface Job<Payload = any> {
   readonly id: string;
   readonly lease: string;
   readonly queue: string;

@@ -2,7 +2,7 @@
 const { setTimeout: sleep } = require('node:timers/promises');
 const { connectToPrimary, Connections } = require('./connections');
 const { DiscardError, RetryError, ReleaseError, StaleLeaseError, isFinal, isTransient, textOf, typed } = require('./errors');
-const { Job, claim, ack, ackMany, fail, release, extend } = require('./job');
+const { Job, claim, ackClaim, ack, ackCommit, ackMany, fail, release, extend } = require('./job');
 const { json } = require('./produce');
 
 const DEFAULTS = {
@@ -37,8 +37,9 @@ class Worker {
   #control = null; // the connection that claims
   #pool;
   #running = new Map(); // lease: Job; the worker may get a job again while it still runs
-  #acks = []; // jobs that wait for pgq_ack_many: { job, resolve, reject }
-  #acking = false;
+  #acks = []; // jobs that wait to be acknowledged together: { job, resolve, reject }
+  #acking = false; // a connection of the pool is acknowledging them
+  #waits = false; // the claim in progress may wait for a job
   #beat = 0; // when the leases must be extended: a time of performance.now()
   #problem; // the error that ends the worker
   #stopping = false;
@@ -109,7 +110,7 @@ class Worker {
 
   #abortAll() {
     this.#aborting = true;
-    for (const job of this.#running.values()) job.abort(new Error('the worker stops'));
+    for (const job of this.#running) job.abort(new Error('the worker stops'));
   }
 
   // ---- claims and heartbeats ----
@@ -139,17 +140,56 @@ class Worker {
     if (this.#problem) throw this.#problem;
   }
 
-  /** Extends the leases if it is time; then claims jobs for free hands, or waits for a hand. */
+  /** Extends the leases if it is time; then acknowledges and claims jobs, or waits for a hand. */
   async #round() {
     const left = () => (this.#running.size > 0 ? Math.max(0, this.#beat - performance.now()) : Infinity);
     if (left() === 0) await this.#inTime(30, this.#extend());
+    if (this.#acks.length > 0) {
+      if (this.#acknowledgesHere()) {
+        await this.#acknowledgeAndClaim();
+        return;
+      }
+      this.#acknowledgeAll();
+    }
     const free = this.#options.concurrency - this.#running.size;
-    if (this.#stopping || free === 0) {
+    if (this.#stopping || free <= 0) {
       await this.#pause(Math.min(left(), 1000));
       return;
     }
     const wait = Math.min(this.#options.wait, left() / 1000);
-    this.#take(await this.#inTime(wait + 30, claim(this.#control, this.#queues, free, Number(wait.toFixed(3)), this.#options)));
+    this.#waits = true;
+    try {
+      this.#take(await this.#inTime(wait + 30, claim(this.#control, this.#queues, free, Number(wait.toFixed(3)), this.#options)));
+    } finally {
+      this.#waits = false;
+    }
+  }
+
+  /** Whether the connection that claims will soon be free to acknowledge jobs. pgq_ack_claim takes only one queue. */
+  #acknowledgesHere() {
+    return this.#control !== null && !this.#waits && !this.#stopping && this.#queues.length === 1;
+  }
+
+  /**
+   * Acknowledges the jobs that have ended, and claims others, in one round trip. An error leaves the acks to the pool,
+   * which finds the stale leases among them, and repeats the call if the connection was lost.
+   */
+  async #acknowledgeAndClaim() {
+    const acks = this.#acks.splice(0, 1000);
+    const most = this.#options.concurrency - this.#running.size + acks.length;
+    try {
+      const jobs = acks.map(({ job }) => job);
+      const rows = await this.#inTime(30, ackClaim(this.#control, jobs, this.#queues[0], most, this.#options));
+      for (const { job, resolve } of acks) {
+        this.#running.delete(job.lease);
+        resolve();
+      }
+      this.#take(rows);
+    } catch (error) {
+      this.#acks.unshift(...acks);
+      this.#acknowledgeAll();
+      if (!(error instanceof StaleLeaseError)) throw error;
+    }
   }
 
   /** Ends the connection if there is no answer in that many seconds: a server that hangs keeps it alive. */
@@ -205,6 +245,7 @@ class Worker {
   #drop() {
     this.#control?.end().catch(() => {});
     this.#control = null;
+    this.#acknowledgeAll();
   }
 
   #report(error) {
@@ -213,19 +254,22 @@ class Worker {
   }
 
   /** Waits that long, or until a hand is free or the worker is stopped. */
-  async #pause(milliseconds) {
-    const abort = new AbortController();
-    this.#wake = () => abort.abort();
-    await sleep(milliseconds, undefined, { signal: abort.signal }).catch(() => {});
-    this.#wake = () => {};
+  #pause(milliseconds) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   // ---- one job ----
 
-  /** Runs the handler, and gives its answer to the server. Raises nothing. */
+  /** Runs the handler, and gives its answer to the server. */
   async #attempt(job) {
     if (this.#stopping) return this.#answer(job, new ReleaseError());
-    await this.#hook('before', job);
+    if (this.#options.before) await this.#hook('before', job);
     let problem;
     try {
       if (this.#options.tx) await this.#inTransaction(job);
@@ -235,7 +279,7 @@ class Worker {
     }
     job.ended = true;
     const outcome = problem === undefined ? 'acked' : await this.#answer(job, problem);
-    return this.#hook('after', job, outcome, problem);
+    return this.#options.after && this.#hook('after', job, outcome, problem);
   }
 
   /** Runs the handler in a transaction. An attempt counts only if the handler has been called. */
@@ -260,9 +304,8 @@ class Worker {
       job.db = tx;
       try {
         const result = await this.#handler(job, tx);
-        await ack(tx, job, textOfResult(result));
         job.ended = true; // a heartbeat after the commit would find no lease
-        await tx.query('COMMIT');
+        await ackCommit(tx, job, textOfResult(result));
       } catch (error) {
         job.ended = false;
         await tx.query('ROLLBACK').catch(() => { tx.broken = true; });
@@ -278,11 +321,13 @@ class Worker {
     if (text !== undefined) return this.#persist((db) => ack(db, job, text));
     return new Promise((resolve, reject) => {
       this.#acks.push({ job, resolve, reject });
-      if (!this.#acking) this.#acknowledgeAll();
+      if (this.#acknowledgesHere()) this.#wake();
+      else this.#acknowledgeAll();
     });
   }
 
   async #acknowledgeAll() {
+    if (this.#acking) return;
     this.#acking = true;
     while (this.#acks.length > 0) {
       const batch = this.#acks.splice(0, 1000);

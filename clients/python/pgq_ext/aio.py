@@ -33,6 +33,10 @@ async def _connect(options, kind=psycopg.AsyncConnection):
     raise problem
 
 
+class Job(calls.Job):
+    """As calls.Job; all methods must be awaited, and the coroutine of the handler is cancelled when the job is aborted."""
+
+
 class _Pool:
     """Connections to the primary. One that was lost is replaced when it is needed. As `db` of a job, runs statements."""
 
@@ -174,7 +178,7 @@ class Worker:
             self.running[job.lease] = (job, asyncio.create_task(self._attempt(job)))
 
     def _new_job(self, row):
-        return calls.Job(row, self.pool, asyncio.Event())
+        return Job(row, self.pool, asyncio.Event())
 
     async def _extend(self):
         """Extend the leases, also those of jobs that wait for their ack, but in tx mode the ack and the commit do."""
