@@ -101,6 +101,7 @@ sub start_worker
 	}
 	my $worker = { label => "$name of $queue", output => '' };
 	my %environment = environment_of($worker->{label}, $where);
+	local $SIG{INT} = 'DEFAULT'; # a shell may have started the tests without it
 	local @ENV{keys %environment} = values %environment;
 	$worker->{run} = IPC::Run::start([ @command, argument({ queues => [$queue], wait => 1, %$options }) ], '<', \undef, '>', \$worker->{output}, '2>&1',
 		IPC::Run::timeout(3 * $PostgreSQL::Test::Utils::timeout_default));
