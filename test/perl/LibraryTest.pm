@@ -206,7 +206,8 @@ my %steps = (
 		my ($name) = @_;
 		ok(wait_until_says($workers{$name}, $example ? '.' : '"event": ?"error"'), "$name says that there is an error") or diag($workers{$name}{output});
 	},
-	signal => sub { my ($name, $signal) = @_; kill $signal => $workers{$name}{pid} },
+	# A worker that stands still or dies does so with its helper processes; an example has a process group of its own.
+	signal => sub { my ($name, $signal) = @_; kill $signal => $workers{$name}{pid} * ($example && $signal ne 'TERM' ? -1 : 1) },
 	ends => sub {
 		my ($name, $status) = @_;
 		my $worker = $workers{$name};
@@ -285,6 +286,11 @@ sub run_scenario
 		eval { $steps{$what}->(map { filled($_) } @arguments); 1 } or do { fail("$what: $@"); last };
 		last if !Test::More->builder->is_passing;
 		note(sprintf '%.1f s after %s', seconds_since($start), $what);
+	}
+	if ($gate)
+	{
+		end_session($gate);
+		undef $gate;
 	}
 	for my $worker (grep { !$_->{ended} } values %workers)
 	{
