@@ -365,7 +365,7 @@ async def drain(db, queues, handler, *, tx=False, limit=None, lease_time=None, w
         rows = await _awaited(calls.claim(db, queues, 1, 0, lease_time, worker))
         if not rows:
             break
-        job, problem = calls.Job(rows[0], db, event()), None
+        job, problem = (calls.Job if event is threading.Event else Job)(rows[0], db, event()), None
         try:
             if tx:
                 await _awaited(db.execute("BEGIN"))
