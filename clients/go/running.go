@@ -286,6 +286,7 @@ func (r *running) run(ctx context.Context, job *Job) error {
 func (r *running) handle(ctx context.Context, job *Job) (result any, err error) {
 	err = guarded(func() error {
 		value, err := r.Handler(ctx, job)
+		_ = errors.As(err, new(*verdict)) // panics now, not later, if err is a nil pointer of a type that has an Unwrap
 		if err != nil || value == nil {
 			return err
 		}
