@@ -177,7 +177,7 @@ if command -v clang-format-14 >/dev/null; then
 fi
 
 if command -v gofmt >/dev/null; then
-	git ls-files '*.go' | xargs gofmt -l | convention 'Go is formatted (gofmt)'
+	git ls-files 'clients/go/*.go' | xargs gofmt -l | convention 'the library for Go is formatted (gofmt)'
 fi
 # Exported names of the library for Go have comments.
 git ls-files 'clients/go/*.go' 'clients/go/pgx*/*.go' | grep -v '_test\.go$' |

@@ -1,4 +1,4 @@
-# The library for Go, with pgx 4 and the race detector
+# The library for Go, with pgx 4; in the nightly tests with the race detector, for which everything must be compiled again
 use strict;
 use warnings;
 use GoTest;
@@ -7,6 +7,6 @@ use LibraryTest;
 my ($dir) = go_modules('v0.0.1');
 {
 	local @ENV{qw(GOPATH GO111MODULE GOCACHE)} = ("$dir:/usr/share/gocode", 'off', "$ENV{TESTDATADIR}/go");
-	go($dir, 'build', '-race', '-o', "$dir/subject", "$GoTest::module/test/subject");
+	go($dir, 'build', ($ENV{PGQ_LONG} ? '-race' : ()), '-o', "$dir/subject", "$GoTest::module/test/subject");
 }
 run_scenarios('Go', "$dir/subject");
