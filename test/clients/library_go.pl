@@ -7,6 +7,6 @@ use LibraryTest;
 my ($dir) = go_modules('v0.0.1');
 {
 	local @ENV{qw(GOPATH GO111MODULE GOCACHE)} = ("$dir:/usr/share/gocode", 'off', "$ENV{TESTDATADIR}/go");
-	go($dir, 'build', ($ENV{PGQ_LONG} ? '-race' : ()), '-o', "$dir/subject", "$GoTest::module/test/subject");
+	go($dir, 'build', ($ENV{LONG_SCENARIOS} ? '-race' : ()), '-o', "$dir/subject", "$GoTest::module/test/subject");
 }
 run_scenarios('Go', "$dir/subject");

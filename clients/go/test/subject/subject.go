@@ -35,6 +35,13 @@ func say(event object) {
 	fmt.Println(string(text))
 }
 
+func short(text string) string {
+	if len(text) > 1000 {
+		return text[:1000]
+	}
+	return text
+}
+
 func seconds(value any) time.Duration {
 	number, _ := value.(float64)
 	return time.Duration(number * float64(time.Second))
@@ -65,6 +72,10 @@ func step(ctx context.Context, job *pgqext.Job, name string, value any) (err err
 	case "sleep_at_first", "busy_at_first":
 		if job.Attempt == 1 {
 			return step(ctx, job, strings.TrimSuffix(name, "_at_first"), value)
+		}
+	case "busy_next":
+		if job.Attempt > 1 {
+			time.Sleep(seconds(value))
 		}
 	case "sleep":
 		select {
@@ -289,7 +300,7 @@ func (logger) Info(message string, fields ...any)  { logs("info", message, field
 func (logger) Error(message string, fields ...any) { logs("error", message, fields) }
 
 func logs(level, message string, fields []any) {
-	say(object{"event": "log", "level": level, "message": message + fmt.Sprint(fields...)})
+	say(object{"event": "log", "level": level, "message": short(message + fmt.Sprint(fields...))})
 	hookFails()
 }
 
@@ -317,7 +328,7 @@ func main() {
 			return ctx
 		},
 		After: func(ctx context.Context, job *pgqext.Job) {
-			say(object{"event": "after", "job": job.ID, "outcome": job.Outcome, "error": fmt.Sprint(job.Err)})
+			say(object{"event": "after", "job": job.ID, "outcome": job.Outcome, "error": short(fmt.Sprint(job.Err))})
 			hookFails()
 		},
 		Error: func(err error) { say(object{"event": "error", "message": err.Error()}); hookFails() },
