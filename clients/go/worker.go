@@ -81,7 +81,7 @@ func (w Worker) Run(ctx context.Context) (err error) {
 	}
 	defer r.close()
 	begin := func(job *Job) { go r.attempt(job) }
-	if err = r.claim(w.Concurrency, 0, begin); err != nil {
+	if err = r.claim(r.Concurrency, 0, begin); err != nil {
 		return err
 	}
 	go func() {
