@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by run.sh: the workload "libraries". Each side is a program of one process, a worker with a library, or an example to copy.
-# How many jobs are left is counted in the database.
+# How many jobs are left is counted in the database. SIDES='...' runs only these.
 
 library_sides=(node node_example graphile_worker graphile_worker_many pg_boss pg_boss_many python asyncio python_example go go_example)
 
@@ -123,7 +123,7 @@ run_libraries()
 		example worker.js $kind >"$work/example_$kind.js"
 		example worker_psycopg.py $kind >"$work/example_$kind.py"
 	done
-	for side in "${library_sides[@]}"; do
+	for side in ${SIDES:-"${library_sides[@]}"}; do
 		if why=$(missing_library "$side"); then echo "left out: $side: $why"; else here+=("$side"); fi
 	done
 	fresh_server

@@ -22,7 +22,7 @@ sub run
 {
 	my ($name, $directory, @command) = @_;
 	my $out = '';
-	my $ok = eval { IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>&1', init => sub { chdir $directory or die }, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default)) };
+	my $ok = eval { IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>&1', init => sub { chdir $directory or die }, IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default)) }; # mypy takes long on a busy machine
 	ok($ok, $name) or diag("@command\n$out");
 	return $out;
 }
@@ -150,7 +150,7 @@ sub check_python
 	write_file("$app/example.py", $example);
 	local $ENV{MYPYPATH} = "$app/modules";
 	like(run('python: the types are right', $app, $python, qw(-m mypy --strict --no-incremental example.py)), qr/^Success: no issues found in 1 source file$/, '... without a complaint');
-	like(run('... and are those of the code', $app, $python, qw(-m mypy.stubtest --ignore-missing-stub pgq_ext)), qr/^Success/, '... without a complaint');
+	is(run('... and are those of the code', $app, $python, "$files/stubs.py"), "6 stubs compared\n", '... without a difference');
 	my @exports = split ' ', run('... the package can be loaded', $app, $python, '-c', 'import pgq_ext; print(*pgq_ext.__all__)');
 	is(join(' ', grep { $example !~ /(?:pgq_ext\.|import )$_\b/ } @exports), '', '... and the example has all that it exports');
 	return;
