@@ -13,6 +13,7 @@ use List::Util qw(sum max min first);
 use Results;
 use Batches;
 use Topics;
+use Libraries;
 
 my ($dir, $docs, @only) = @ARGV;
 die "usage: $0 DIR [docs [WORKLOAD...]]\n" unless defined $dir;
@@ -127,6 +128,7 @@ my @goals = (
 	[ 'from sending an enqueue to the call of the handler, p50 in ms', '%.2f', '<', 2, value('handlers', 'latency', 'handler', 'p50') ],
 	batch_goals(),
 	topic_goals(),
+	library_goals(),
 	[ 'scrape of all views with 100 queues, in ms, sum of medians', '%.1f', '<', 20, scrape(($cases{scrape} // [])->[-1]) ],
 	[ 'rate with rotation, against rotation off', '%.2f', '>=', 0.95, ratio(value('rotation', 'snapshot', 'pgq_ext'), value('rotation', 'off', 'pgq_ext')) ],
 	[ 'WAL for the life of a job, bytes', '%.0f', '<=', 380, wal(1, 'pgq_ext', 'wal') ]);
@@ -414,7 +416,8 @@ my @sections = (
 		'This section measures pgq_ext alone. There are 100 queues with jobs of three priorities; a fifth of the jobs are delayed. The table shows the queries that the exporter of `monitoring/` runs, and the other queries that `pgq-top` runs. Here one session of a ' .
 		'monitoring role ran them, and `psql` measured the milliseconds.', \&scrape_table ],
 	[ (first { $cases{$_} } @batch_workloads) // 'members', 'Batches and dependencies', $batch_text, sub { batch_tables(defined $docs) } ],
-	[ 'topics', 'Topics', $topic_text, \&topic_tables ]);
+	[ 'topics', 'Topics', $topic_text, \&topic_tables ],
+	[ 'libraries', 'Libraries for workers', $library_text, \&library_tables ]);
 
 # ---- plots: a column for each side ----
 

@@ -5,6 +5,7 @@
 #   bench/run.sh full [WORKLOAD...]     about 70 minutes, 80 with pgmq: everything; writes docs/benchmarks.md when no
 #                                       workload is named
 #   bench/run.sh tiny [WORKLOAD...]     about a minute, to see whether it works; its figures mean nothing
+#   bench/run.sh FORM libraries         the libraries for workers, in no form unless it is named: needs their packages, and npm
 #   bench/run.sh rivals|rivals-tiny     runs bench/rivals.sh, which compares with more queues, in PostgreSQL and elsewhere
 #
 #   OUT=DIR        keep the results in DIR, a file for each workload; a workload that is run again replaces its file.
@@ -47,7 +48,8 @@ case $form in
 		handler_workers=(1 2 4 8) handled_jobs=200000 bulk_handled=1000000 noted_jobs=2000
 		scraped_jobs=10000000 scrapes=50
 		member_stock=150000 member_seconds=3 ready_children=20000 small_batches=20 large_batch=1000000 chain_jobs=1000
-		open_batches=100000 open_rounds=2 open_seconds=60 ;;
+		open_batches=100000 open_rounds=2 open_seconds=60
+		library_cases=("noop "{1,10,100} "update "{1,10}) library_stock=100000 ;;
 	short)
 		workloads=(enqueue claim batch latency wal)
 		sides=(pgq_ext table) also=(ack_claim delivered returning ceiling)
@@ -65,7 +67,8 @@ case $form in
 		handler_workers=(1 4) handled_jobs=40000 bulk_handled=400000 noted_jobs=500
 		scraped_jobs=1000000 scrapes=50
 		member_stock=60000 member_seconds=1.5 ready_children=5000 small_batches=10 large_batch=100000 chain_jobs=300
-		open_batches=10000 open_rounds=2 open_seconds=20 ;;
+		open_batches=10000 open_rounds=2 open_seconds=20
+		library_cases=("noop "{1,10,100} "update "{1,10}) library_stock=50000 ;;
 	tiny)
 		workloads=(enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open topics)
 		rounds=1
@@ -83,7 +86,8 @@ case $form in
 		handler_workers=(1) handled_jobs=2000 bulk_handled=10000 noted_jobs=20
 		scraped_jobs=10000 scrapes=3
 		member_stock=10000 member_seconds=0.3 ready_children=500 small_batches=2 large_batch=3000 chain_jobs=20
-		open_batches=500 open_rounds=1 open_seconds=2 ;;
+		open_batches=500 open_rounds=1 open_seconds=2
+		library_cases=("noop 10" "update 10" "noop 1") library_stock=3000 ;;
 	*) usage ;;
 esac
 shift
@@ -91,7 +95,7 @@ all=true
 if [ $# -gt 0 ]; then
 	all=false
 	for workload in "$@"; do
-		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open topics pgmq " == *" $workload "* ]] || usage
+		[[ " enqueue claim batch work held backlog scale latency wal life records limits groups order rotation locks schedules handlers scrape members fan_in chain open topics pgmq libraries " == *" $workload "* ]] || usage
 	done
 	workloads=("$@")
 fi
@@ -106,6 +110,7 @@ elsewhere bench/run.sh "${arguments[@]}"
 . bench/batches.sh
 . bench/topics.sh
 . bench/pgmq.sh
+. bench/libraries.sh
 find_pgmq || exit
 . script/private_server.sh
 . bench/server.sh

@@ -1,11 +1,13 @@
 # shellcheck shell=bash
-# Sourced by scripts that need modules of Node: a driver, and the queues with which pgq_ext is compared. Their
-# versions are the newest that run with Node 20.
+# Sourced by scripts that need modules of Node: a driver, TypeScript, and the queues with which pgq_ext is compared.
+# Their versions are the newest that run with Node 20.
 
 # npm_modules: installs them into build/node
 npm_modules()
 {
-	local modules=(pg@8.23.1 graphile-worker@0.17.3 pg-boss@10.4.2) stamp
+	local modules=(pg@8.23.1 graphile-worker@0.17.3 pg-boss@10.4.2
+		typescript@5.9.3 @types/pg@8.23.1 @types/node@20.19.43)
+	local stamp
 	stamp=build/node/stamp.$(cksum <<<"${modules[*]}" | cut -d ' ' -f 1)
 	[ ! -e "$stamp" ] || return 0
 	command -v npm >/dev/null && mkdir -p build/node &&

@@ -46,7 +46,7 @@ export type Connection = Omit<ClientConfig, 'host' | 'port'> & { host?: string; 
 export function connect(connection?: Connection): Promise<Client>;
 
 /** A job that a worker has claimed. In `tx` mode the methods are part of the transaction of the handler. */
-export class Job<Payload = any> {
+export interface Job<Payload = any> {
   readonly id: string;
   readonly lease: string;
   readonly queue: string;
@@ -103,7 +103,7 @@ export interface WorkerOptions {
   log?(level: 'info' | 'error', message: string, fields: Record<string, unknown>): void;
 }
 export class Worker {
-  /** Resolves when the worker has ended. */
+  /** Resolves when the worker has ended. Rejects if no more job can be claimed: the queue was dropped, for example. */
   done: Promise<void>;
   /** The number of jobs in work. */
   readonly running: number;

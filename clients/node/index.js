@@ -1,6 +1,6 @@
 'use strict';
 const { interval, json, query, ...producer } = require('./lib/produce');
-const { typed, isOfServer, textOf, ...errors } = require('./lib/errors');
+const { typed, isOfServer, isTransient, isFinal, textOf, ...errors } = require('./lib/errors');
 const { connectToPrimary: connect } = require('./lib/connections');
 const { Worker, work, drain } = require('./lib/worker');
 

@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use LibraryTest;
 
-run_scenarios('Python', 'python3', 'clients/python/test/subject.py');
+run_scenarios('Python', '/usr/bin/python3', 'clients/python/test/subject.py');

@@ -3,4 +3,4 @@ use strict;
 use warnings;
 use LibraryTest;
 
-run_scenarios('Python, asyncio', 'python3', 'clients/python/test/subject.py', 'async');
+run_scenarios('Python, asyncio', '/usr/bin/python3', 'clients/python/test/subject.py', 'async');

@@ -2,7 +2,8 @@
 # own: connected directly, through pgbouncer in session mode, and through pgbouncer in transaction mode. In each way,
 # one of three workers is killed, and one gets SIGTERM. Then the server stops immediately, and the third worker goes on
 # after the restart of the server. The direct connection has two hosts, of which the first is a standby. At last, a copy
-# of the example runs whose work fails with a text that PostgreSQL cannot store.
+# of the example runs whose work fails with a text that PostgreSQL cannot store. After that the example runs the
+# scenarios of test/clients/library that are also for examples.
 package ClientTest;
 use strict;
 use warnings;
@@ -12,6 +13,7 @@ use Test::More;
 use File::Basename;
 use IPC::Run;
 use PgqTest;
+use LibraryTest;
 use Exporter 'import';
 
 our @EXPORT = qw(start_servers stop_servers worker_test build build_go answer_of database_url hosts_of $node $bouncer_port $user);
@@ -67,6 +69,7 @@ sub start_standby
 	$standby = PostgreSQL::Test::Cluster->new('standby', port => $node->port);
 	$standby->init_from_backup($node, 'standby', has_streaming => 1);
 	$standby->append_conf('postgresql.conf', "listen_addresses = '$standby_host'\nunix_socket_directories = ''\n");
+	$standby->{_host} = $standby_host; # for the tests' own sessions, once it is the primary
 	$standby->start;
 	return;
 }
@@ -300,26 +303,11 @@ sub restart_server
 
 # ---- the test ----
 
-# worker_test FILE, option => value...
-#   command => sub { PROGRAM, WAY, LABEL }: returns the command that starts the worker
-#   build   => sub { FILE }: builds the example and returns PROGRAM; without it PROGRAM is FILE
-#   odd     => [ PATTERN, LINE ]: inserts LINE before the first line that matches; it fails with an odd text for an address "odd..."
-#   at_once => N: number of jobs that the worker runs at the same time
-#   helper  => PROGRAM: the program that the worker runs for each statement
-sub worker_test
+# Three workers in each way: one is killed, one is told to stop, and one goes on after a restart of the server.
+sub test_three_ways
 {
-	my ($file, %options) = @_;
-	my $command_of = sub
-	{
-		my $program = $options{build} ? $options{build}->(@_) : $_[0];
-		return sub { $options{command}->($program, @_) };
-	};
-	my $command = $command_of->($file);
-	my $odd_command = $command_of->(with_odd_error($file, @{ $options{odd} }));
-	start_servers(bouncer => "server_login_retry = 1\nquery_wait_timeout = 20"); # it is as patient as 120 s
-	start_standby();
+	my ($command, %options) = @_;
 	my %worker;
-	make_database($_) for @ways;
 	fails_at_first($command);
 	for my $way (@ways)
 	{
@@ -353,7 +341,34 @@ sub worker_test
 		quietly(sub { $worker{$way}{a}{run}->finish });
 		check_effects($way, $options{at_once} // 1);
 	}
-	check_odd_errors($odd_command);
+	return;
+}
+
+# worker_test FILE, option => value...
+#   command => sub { PROGRAM, WAY, LABEL }: returns the command that starts the worker
+#   build   => sub { FILE }: builds the example and returns PROGRAM; without it PROGRAM is FILE
+#   odd     => [ PATTERN, LINE ]: inserts LINE before the first line that matches; it fails with an odd text for an address "odd..."
+#   at_once => N: number of jobs that the worker runs at the same time
+#   helper  => PROGRAM: the program that the worker runs for each statement
+# SCENARIO in the environment runs only the scenarios whose name matches.
+sub worker_test
+{
+	my ($file, %options) = @_;
+	my $command_of = sub
+	{
+		my $program = $options{build} ? $options{build}->(@_) : $_[0];
+		return sub { $options{command}->($program, @_) };
+	};
+	my $command = $command_of->($file);
+	start_servers(bouncer => "server_login_retry = 1\nquery_wait_timeout = 20"); # it is as patient as 120 s
+	start_standby();
+	make_database($_) for @ways;
+	if (!$ENV{SCENARIO})
+	{
+		test_three_ways($command, %options);
+		check_odd_errors($command_of->(with_odd_error($file, @{ $options{odd} })));
+	}
+	run_example_scenarios($file, $node, $standby, sub { my ($way, $name) = @_; return start_worker($way, $name, $command) });
 	stop_servers();
 	return;
 }

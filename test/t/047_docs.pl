@@ -10,12 +10,14 @@
 #   sh          commands of a shell
 #   python, js  a program; one that waits for jobs when there are none is sent SIGTERM, and leaves in peace, with no job in hand
 #               (js only where node and its package pg are: they are too large to be installed for this alone)
+#               Both find the libraries of clients/.
 #   text        not to be run
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Cwd qw(getcwd);
 use IPC::Run;
 use PgqTest;
 
@@ -37,6 +39,11 @@ $node->start;
 $ENV{PGHOST} = $node->host;
 $ENV{PGPORT} = $node->port;
 $ENV{PGUSER} = $node->safe_psql('postgres', 'SELECT current_user');
+
+my $packages = PostgreSQL::Test::Utils::tempdir_short();
+symlink getcwd() . '/clients/node', "$packages/pgq-ext" or die;
+$ENV{NODE_PATH}  = join ':', grep { length } $packages, $ENV{NODE_PATH} // '';
+$ENV{PYTHONPATH} = getcwd() . '/clients/python';
 
 my ($session, $db);
 

@@ -14,7 +14,7 @@ function addresses(config) {
 async function connectToPrimary(config = {}) {
   let problem;
   for (const address of addresses(config)) {
-    const client = new Client({ keepAlive: true, connectionTimeoutMillis: 5000, ...config, ...address });
+    const client = new Client({ keepAlive: true, keepAliveInitialDelayMillis: 5000, connectionTimeoutMillis: 5000, ...config, ...address });
     client.on('error', () => { client.broken = true; }); // the next query raises the error
     try {
       await client.connect();

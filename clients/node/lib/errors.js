@@ -43,16 +43,33 @@ class ReleaseError extends Error {
   }
 }
 
-/** Returns whether the server has raised the error, so that the connection can be used again. */
-const isOfServer = (error) => /^(?!57P0|08)[0-9A-Z]{5}$/.test(error?.code ?? '');
+const isState = (code) => /^[0-9A-Z]{5}$/.test(code ?? '') && !/^E[A-Z]{4}$/.test(code); // not EPIPE
+
+/**
+ * Returns whether the server has raised the error, so that the connection can be used again. After 25006 it is one to a
+ * standby, and 25P03 and 25P04 end the session.
+ */
+const isOfServer = (error) => isState(error?.code) && !/^(57P0|08|25006|25P03|25P04)/.test(error.code);
+
+/** Returns whether the same call may succeed later: there was no connection, a conflict, a timeout, or a shortage. */
+const isTransient = (error) => !isOfServer(error) || /^(40|53|55P03|57|58)/.test(error.code);
+
+/** Returns whether each further claim would fail, too: no right, no queue, or no extension. */
+const isFinal = (error) => isState(error?.code) && /^(42|3F)/.test(error.code);
 
 /** The text of an error as PostgreSQL can store it: without NUL, and without halves of surrogate pairs. */
-function textOf(error) {
-  const text = error instanceof Error ? error.stack || error.message : String(error);
+function textOf(error, name = 'stack') {
+  let text;
+  try {
+    // An error of several addresses has no message of its own.
+    text = error instanceof Error ? String(error[name] || error.message || error.errors?.[0]?.message || error.name) : String(error);
+  } catch {
+    text = 'an error without a text'; // an object without a prototype, for example
+  }
   return Buffer.from(text, 'utf8').toString('utf8').replaceAll('\0', '?');
 }
 
 module.exports = {
   PgqError, StaleLeaseError, QueueFullError, UnroutableError, NotFoundError, DuplicateError,
-  DiscardError, RetryError, ReleaseError, typed, isOfServer, textOf,
+  DiscardError, RetryError, ReleaseError, typed, isOfServer, isTransient, isFinal, textOf,
 };

@@ -3,7 +3,7 @@ const { query, json, interval } = require('./produce');
 
 /** A job that a worker has claimed. Its methods call the functions of the same names. */
 class Job {
-  #abort = new AbortController();
+  #abort; // an AbortController, made when it is needed
   #db;
 
   /** row: of pgq_claim. db: what the methods use: the transaction of the handler, if it has one. */
@@ -21,12 +21,13 @@ class Job {
     this.runAt = row.run_at;
     this.lastError = row.last_error;
     this.lastProgress = row.progress;
+    this.length = row.seconds * 1000; // of the lease
     this.#db = db;
   }
 
   /** Aborted when the lease is lost, the job is cancelled, or the worker must end at once. `signal.reason` says why. */
   get signal() {
-    return this.#abort.signal;
+    return (this.#abort ??= new AbortController()).signal;
   }
 
   set db(db) {
@@ -34,7 +35,7 @@ class Job {
   }
 
   abort(reason) {
-    this.#abort.abort(reason);
+    (this.#abort ??= new AbortController()).abort(reason);
   }
 
   /** Stores how far the work has come; the next attempt finds it in `lastProgress`. */
@@ -60,27 +61,37 @@ class Job {
   }
 }
 
-const CLAIM = {
-  one: `SELECT *, extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS seconds
-        FROM pgq_claim($1, $2, wait => $3, lease_time => $4, worker => $5)`,
-  any: `SELECT *, extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS seconds
-        FROM pgq_claim_any($1, $2, wait => $3, lease_time => $4, worker => $5)`,
-};
+const COLUMNS = `job_id, lease, queue, payload, headers, group_key, priority, attempt, max_attempts, enqueued_at, run_at,
+  last_error, progress, extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS seconds`;
+const ARGUMENTS = { claim: '$1, $2, wait => $3, lease_time => $4, worker => $5', ack: '$1, $2, $3, $4, lease_time => $5, worker => $6' };
+const length = (leaseTime) => (leaseTime === undefined ? null : interval(leaseTime));
+const leasesOf = (jobs) => [jobs.map((job) => job.id), jobs.map((job) => job.lease)];
 
 /** Claims up to `most` jobs; returns rows, with the length of the lease as `seconds`. */
 function claim(db, queues, most, wait, { leaseTime, worker }) {
-  const [text, from] = queues.length === 1 ? [CLAIM.one, queues[0]] : [CLAIM.any, queues];
-  return query(db, text, [from, most, interval(wait), leaseTime === undefined ? null : interval(leaseTime), worker ?? null]);
+  const [name, from] = queues.length === 1 ? ['pgq_claim', queues[0]] : ['pgq_claim_any', queues];
+  return query(db, `SELECT ${COLUMNS} FROM ${name}(${ARGUMENTS.claim})`, [from, most, interval(wait), length(leaseTime), worker ?? null]);
 }
 
-/** Acknowledges one job in the present transaction. */
+/** Acknowledges jobs without results, and claims up to `most` others. A stale lease is an error; then nothing is done. */
+function ackClaim(db, jobs, queue, most, { leaseTime, worker }) {
+  return query(db, `SELECT ${COLUMNS} FROM pgq_ack_claim(${ARGUMENTS.ack})`, [...leasesOf(jobs), queue, most, length(leaseTime), worker ?? null]);
+}
+
+/** Acknowledges one job in the present transaction. result: as JSON, or undefined. */
 async function ack(db, job, result) {
-  await query(db, 'SELECT pgq_ack($1, $2, result => $3)', [job.id, job.lease, result === undefined ? null : json(result)]);
+  await query(db, 'SELECT pgq_ack($1, $2, result => $3)', [job.id, job.lease, result ?? null]);
+}
+
+/** Acknowledges the job, with a result as JSON or undefined, and commits, in one round trip. The numbers are of the server, and so need no quotes. */
+async function ackCommit(tx, job, result) {
+  const value = result === undefined ? 'NULL' : tx.escapeLiteral(result);
+  await query(tx, `SELECT pgq_ack(${job.id}, ${job.lease}, result => ${value}); COMMIT`);
 }
 
 /** Acknowledges jobs without results; returns the ids of those whose lease was still good. */
 async function ackMany(db, jobs) {
-  const rows = await query(db, 'SELECT pgq_ack_many($1, $2) AS id', [jobs.map((job) => job.id), jobs.map((job) => job.lease)]);
+  const rows = await query(db, 'SELECT pgq_ack_many($1, $2) AS id', leasesOf(jobs));
   return new Set(rows.map((row) => row.id));
 }
 
@@ -95,13 +106,13 @@ async function release(db, job, seconds = 0) {
   return row.released;
 }
 
-/** Extends the leases; returns the ids of the jobs that still have one. */
+/** Extends leases; returns those that have not ended. A job may be there twice, with a lease that it has lost. */
 async function extend(db, jobs) {
   const rows = await query(db,
-    `SELECT job_id FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)
+    `SELECT lease FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)
      WHERE pgq_extend(job_id, lease) IS NOT NULL`,
-    [jobs.map((job) => job.id), jobs.map((job) => job.lease)]);
-  return new Set(rows.map((row) => row.job_id));
+    leasesOf(jobs));
+  return new Set(rows.map((row) => row.lease));
 }
 
-module.exports = { Job, claim, ack, ackMany, fail, release, extend };
+module.exports = { Job, claim, ackClaim, ack, ackCommit, ackMany, fail, release, extend };

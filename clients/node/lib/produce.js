@@ -54,12 +54,16 @@ function callWith(db, columns, name, values, options, more = {}) {
   return query(db, `SELECT ${columns} FROM ${name}(${places}${named.join('')}) AS r`, all);
 }
 
+/** In JSON an id is a number; ids of this package are texts of digits, and other texts are refs. */
+const id = (value) => (/^\d+$/.test(value) ? Number(value) : value);
+const IN_JSON = { headers: same, batch: id, after: (values) => values.map(id) };
+
 /** An element of the array of pgq_enqueue_many. */
-function element({ payload, ref, topic, ...options }) {
-  const result = { payload: payload === undefined ? null : payload, ref, topic };
+function element({ payload = null, ref, topic, ...options }) {
+  const result = { payload, ref, topic };
   for (const [key, value] of Object.entries(options)) {
     const [parameter, pass] = option(key);
-    if (value !== undefined && value !== null) result[parameter] = pass === json ? value : pass(value);
+    if (value !== undefined && value !== null) result[parameter] = (IN_JSON[key] ?? pass)(value);
   }
   return result;
 }

@@ -1,8 +1,9 @@
 'use strict';
 const { setTimeout: sleep } = require('node:timers/promises');
 const { connectToPrimary, Connections } = require('./connections');
-const { DiscardError, RetryError, ReleaseError, StaleLeaseError, isOfServer, textOf, typed } = require('./errors');
-const { Job, claim, ack, ackMany, fail, release, extend } = require('./job');
+const { DiscardError, RetryError, ReleaseError, StaleLeaseError, isFinal, isTransient, textOf, typed } = require('./errors');
+const { Job, claim, ackClaim, ack, ackCommit, ackMany, fail, release, extend } = require('./job');
+const { json } = require('./produce');
 
 const DEFAULTS = {
   concurrency: 1,
@@ -14,14 +15,16 @@ const DEFAULTS = {
   connection: {},
 };
 
-/** What became of an attempt: the answer to give, by the error of the handler. */
-function verdict(error, stopping) {
-  if (error instanceof ReleaseError) return { release: error.seconds };
-  if (stopping) return { release: 0 };
-  if (error instanceof DiscardError) return { retry: false };
-  if (error instanceof RetryError) return { seconds: error.seconds };
-  return {};
+/** Ends an attempt by the error of the handler. Returns what became of the job: retry, dead, released or stale. */
+async function settle(db, job, error, stopping) {
+  if (error instanceof StaleLeaseError) return 'stale';
+  const seconds = error instanceof ReleaseError || error instanceof RetryError ? error.seconds : undefined;
+  if (error instanceof ReleaseError || stopping) return (await release(db, job, seconds)) ? 'released' : 'stale';
+  return fail(db, job, textOf(error), { retry: !(error instanceof DiscardError), seconds });
 }
+
+/** Raises an error if the result is not JSON. */
+const textOfResult = (result) => (result === undefined ? undefined : json(result));
 
 /**
  * Runs the jobs of one or more queues until it is stopped. One connection claims jobs and extends their leases; a pool
@@ -33,11 +36,12 @@ class Worker {
   #options;
   #control = null; // the connection that claims
   #pool;
-  #running = new Map(); // id of the job: Job
-  #acks = []; // jobs that wait for pgq_ack_many: { job, resolve, reject }
-  #acking = false;
+  #running = new Map(); // lease: Job; the worker may get a job again while it still runs
+  #acks = []; // jobs that wait to be acknowledged together: { job, resolve, reject }
+  #acking = false; // a connection of the pool is acknowledging them
+  #waits = false; // the claim in progress may wait for a job
   #beat = 0; // when the leases must be extended: a time of performance.now()
-  #interval; // milliseconds between two heartbeats
+  #problem; // the error that ends the worker
   #stopping = false;
   #aborting = false;
   #wake = () => {};
@@ -53,21 +57,20 @@ class Worker {
     this.#queues = [].concat(queues);
     this.#handler = handler;
     this.#options = { ...DEFAULTS, ...options };
-    this.#interval = this.#options.heartbeat * 1000;
     this.#pool = new Connections(this.#options.connection, this.#options.pool ?? (this.#options.tx ? this.#options.concurrency : 1));
   }
 
   /** Begins. Raises an error if there is no primary, or no such queue. */
   async start() {
-    this.#control = await connectToPrimary(this.#options.connection);
+    for (const signal of this.#options.signals) process.on(signal, this.#onSignal);
     try {
-      await this.#take(await claim(this.#control, this.#queues, this.#options.concurrency, 0, this.#options));
+      this.#control = await connectToPrimary(this.#options.connection);
+      this.#take(await this.#inTime(30, claim(this.#control, this.#queues, this.#options.concurrency, 0, this.#options)));
     } catch (error) {
-      this.#control.end().catch(() => {});
+      this.#end();
       throw error;
     }
-    for (const signal of this.#options.signals) process.on(signal, this.#onSignal);
-    this.done = this.#run();
+    this.done = this.#run(); // rejects if no more job can be claimed: the queue was dropped, for example
     return this;
   }
 
@@ -85,14 +88,15 @@ class Worker {
     return this.done;
   }
 
-  get running() {
-    return this.#running.size;
-  }
+  get running() { return this.#running.size; }
 
-  #log(level, message, fields = {}) {
-    const { log } = this.#options;
-    if (log) log(level, message, fields);
-    else if (level === 'error') console.error(JSON.stringify({ level, message, ...fields }));
+  async #log(level, message, fields = {}) {
+    try {
+      if (this.#options.log) await this.#options.log(level, message, fields);
+      else if (level === 'error') console.error(JSON.stringify({ level, message, ...fields }));
+    } catch (error) {
+      console.error(`log: ${textOf(error, 'message')}`); // as a hook
+    }
   }
 
   /** Hooks must not stop the worker. */
@@ -100,7 +104,7 @@ class Worker {
     try {
       await this.#options[name]?.(...args);
     } catch (error) {
-      this.#log('error', `hook ${name}: ${error?.message ?? error}`);
+      this.#log('error', `hook ${name}: ${textOf(error, 'message')}`);
     }
   }
 
@@ -121,114 +125,209 @@ class Worker {
       } catch (error) {
         this.#report(error);
         this.#drop();
+        if (isFinal(error) && !this.#stopping) {
+          this.#problem = error;
+          this.stop();
+        }
+        this.#abortExpired();
         // At random, so that not all workers come at once.
         await this.#pause(Math.min(10000, 500 * 2 ** tries++) * (0.5 + Math.random()));
       }
     }
-    clearTimeout(this.#stopTimer);
-    for (const signal of this.#options.signals) process.off(signal, this.#onSignal);
-    this.#drop();
+    this.#end();
     await this.#pool.close();
     this.#log('info', 'stopped');
+    if (this.#problem) throw this.#problem;
   }
 
-  /** Extends the leases if it is time; then claims jobs for free hands, or waits for a hand. */
+  /** Extends the leases if it is time; then acknowledges and claims jobs, or waits for a hand. */
   async #round() {
     const left = () => (this.#running.size > 0 ? Math.max(0, this.#beat - performance.now()) : Infinity);
-    if (left() === 0) await this.#extend();
+    if (left() === 0) await this.#inTime(30, this.#extend());
+    if (this.#acks.length > 0) {
+      if (this.#acknowledgesHere()) {
+        await this.#acknowledgeAndClaim();
+        return;
+      }
+      this.#acknowledgeAll();
+    }
     const free = this.#options.concurrency - this.#running.size;
-    if (this.#stopping || free === 0) {
+    if (this.#stopping || free <= 0) {
       await this.#pause(Math.min(left(), 1000));
       return;
     }
     const wait = Math.min(this.#options.wait, left() / 1000);
-    await this.#take(await claim(this.#control, this.#queues, free, wait, this.#options));
+    this.#waits = true;
+    try {
+      this.#take(await this.#inTime(wait + 30, claim(this.#control, this.#queues, free, Number(wait.toFixed(3)), this.#options)));
+    } finally {
+      this.#waits = false;
+    }
   }
 
-  async #take(rows) {
+  /** Whether the connection that claims will soon be free to acknowledge jobs. pgq_ack_claim takes only one queue. */
+  #acknowledgesHere() {
+    return this.#control !== null && !this.#waits && !this.#stopping && this.#queues.length === 1;
+  }
+
+  /**
+   * Acknowledges the jobs that have ended, and claims others, in one round trip. An error leaves the acks to the pool,
+   * which finds the stale leases among them, and repeats the call if the connection was lost.
+   */
+  async #acknowledgeAndClaim() {
+    const acks = this.#acks.splice(0, 1000);
+    const most = this.#options.concurrency - this.#running.size + acks.length;
+    try {
+      const jobs = acks.map(({ job }) => job);
+      const rows = await this.#inTime(30, ackClaim(this.#control, jobs, this.#queues[0], most, this.#options));
+      for (const { job, resolve } of acks) {
+        this.#running.delete(job.lease);
+        resolve();
+      }
+      this.#take(rows);
+    } catch (error) {
+      this.#acks.unshift(...acks);
+      this.#acknowledgeAll();
+      if (!(error instanceof StaleLeaseError)) throw error;
+    }
+  }
+
+  /** Ends the connection if there is no answer in that many seconds: a server that hangs keeps it alive. */
+  async #inTime(seconds, answer) {
+    const { stream } = this.#control.connection;
+    const timer = setTimeout(() => stream.destroy(), seconds * 1000);
+    try {
+      return await answer;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #take(rows) {
     for (const row of rows) {
       const job = new Job(row, { query: (...args) => this.#pool.use((db) => db.query(...args)) });
-      this.#interval = Math.min(this.#options.heartbeat, row.seconds / 3) * 1000;
-      if (this.#running.size === 0) this.#beat = performance.now() + this.#interval;
-      this.#running.set(job.id, job);
-      this.#attempt(job).finally(() => {
-        this.#running.delete(job.id);
+      const now = performance.now();
+      job.interval = Math.max(50, Math.min(this.#options.heartbeat * 1000, job.length / 3));
+      job.expires = now + job.length;
+      this.#beat = Math.min(this.#running.size === 0 ? Infinity : this.#beat, now + job.interval);
+      this.#running.set(job.lease, job);
+      this.#attempt(job).catch((error) => this.#report(error)).finally(() => {
+        this.#running.delete(job.lease);
         this.#wake();
       });
     }
   }
 
+  /** Extends the leases, also those of jobs that wait for their ack, but in tx mode the ack and the commit do. */
   async #extend() {
-    const jobs = [...this.#running.values()].filter((job) => !job.ended);
+    const jobs = [...this.#running.values()].filter((job) => !(job.ended && this.#options.tx));
     const held = await extend(this.#control, jobs);
-    this.#beat = performance.now() + this.#interval;
-    for (const job of jobs) if (!held.has(job.id) && !job.ended) job.abort(new StaleLeaseError(new Error('the lease is lost, or the job is cancelled')));
+    const now = performance.now();
+    this.#beat = now + Math.min(...jobs.map((job) => job.interval));
+    for (const job of jobs) {
+      if (held.has(job.lease)) job.expires = now + job.length;
+      else if (!job.ended) job.abort(new StaleLeaseError(new Error('the lease is lost, or the job is cancelled')));
+    }
+  }
+
+  /** Without a connection, the leases end by the clock. */
+  #abortExpired() {
+    const expired = [...this.#running.values()].filter((job) => job.expires < performance.now() && !job.ended);
+    for (const job of expired) job.abort(new StaleLeaseError(new Error('the lease has expired, since the worker has no connection')));
+  }
+
+  #end() {
+    clearTimeout(this.#stopTimer);
+    for (const signal of this.#options.signals) process.off(signal, this.#onSignal);
+    this.#drop();
   }
 
   #drop() {
     this.#control?.end().catch(() => {});
     this.#control = null;
+    this.#acknowledgeAll();
   }
 
   #report(error) {
-    this.#log('error', textOf(error?.message ?? error), { code: error?.code });
+    this.#log('error', textOf(error, 'message'), { code: error?.code });
     this.#hook('error', error);
   }
 
   /** Waits that long, or until a hand is free or the worker is stopped. */
-  async #pause(milliseconds) {
-    const abort = new AbortController();
-    this.#wake = () => abort.abort();
-    await sleep(milliseconds, undefined, { signal: abort.signal }).catch(() => {});
-    this.#wake = () => {};
+  #pause(milliseconds) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   // ---- one job ----
 
-  /** Runs the handler, and gives its answer to the server. Raises nothing. */
+  /** Runs the handler, and gives its answer to the server. */
   async #attempt(job) {
     if (this.#stopping) return this.#answer(job, new ReleaseError());
-    await this.#hook('before', job);
+    if (this.#options.before) await this.#hook('before', job);
     let problem;
     try {
       if (this.#options.tx) await this.#inTransaction(job);
       else await this.#acknowledge(job, await this.#handler(job));
     } catch (error) {
-      problem = typed(error) ?? new Error('undefined');
+      problem = error instanceof Error ? typed(error) : new Error(textOf(error), { cause: error });
     }
     job.ended = true;
     const outcome = problem === undefined ? 'acked' : await this.#answer(job, problem);
-    return this.#hook('after', job, outcome, problem);
+    return this.#options.after && this.#hook('after', job, outcome, problem);
   }
 
-  #inTransaction(job) {
+  /** Runs the handler in a transaction. An attempt counts only if the handler has been called. */
+  async #inTransaction(job) {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await this.#transact(job);
+      } catch (error) {
+        if (job.begun) throw error;
+        this.#report(error);
+      }
+      await sleep(Math.min(10000, 100 * 2 ** tries) * (0.5 + Math.random()));
+      job.signal.throwIfAborted();
+      if (this.#stopping) throw new ReleaseError();
+    }
+  }
+
+  #transact(job) {
     return this.#pool.use(async (tx) => {
-      job.db = tx;
       await tx.query('BEGIN');
+      job.begun = true;
+      job.db = tx;
       try {
         const result = await this.#handler(job, tx);
-        await ack(tx, job, result);
         job.ended = true; // a heartbeat after the commit would find no lease
-        await tx.query('COMMIT');
+        await ackCommit(tx, job, textOfResult(result));
       } catch (error) {
         job.ended = false;
         await tx.query('ROLLBACK').catch(() => { tx.broken = true; });
         throw error;
       }
-    }, () => true);
+    }, () => job.begun);
   }
 
   /** Acknowledges together what ends together; a result needs a call of its own. */
   #acknowledge(job, result) {
+    const text = textOfResult(result);
     job.ended = true;
-    if (result !== undefined) return this.#persist((db) => ack(db, job, result));
+    if (text !== undefined) return this.#persist((db) => ack(db, job, text));
     return new Promise((resolve, reject) => {
       this.#acks.push({ job, resolve, reject });
-      if (!this.#acking) this.#acknowledgeAll();
+      if (this.#acknowledgesHere()) this.#wake();
+      else this.#acknowledgeAll();
     });
   }
 
   async #acknowledgeAll() {
+    if (this.#acking) return;
     this.#acking = true;
     while (this.#acks.length > 0) {
       const batch = this.#acks.splice(0, 1000);
@@ -247,13 +346,9 @@ class Worker {
 
   /** Reports the error of a job. Returns what became of the job: retry, dead, released or stale. */
   async #answer(job, error) {
-    const { release: seconds, ...how } = verdict(error, this.#aborting);
-    if (!(error instanceof ReleaseError)) this.#log('info', `job failed: ${textOf(error?.message ?? error)}`, { job: job.id, queue: job.queue });
+    if (!(error instanceof ReleaseError)) this.#log('info', `job failed: ${textOf(error, 'message')}`, { job: job.id, queue: job.queue });
     try {
-      return await this.#persist(async (db) => {
-        if (seconds !== undefined) return (await release(db, job, seconds)) ? 'released' : 'stale';
-        return error instanceof StaleLeaseError ? 'stale' : fail(db, job, textOf(error), how);
-      });
+      return await this.#persist((db) => settle(db, job, error, this.#aborting));
     } catch (problem) {
       this.#report(problem);
       return 'unknown';
@@ -266,7 +361,7 @@ class Worker {
       try {
         return await this.#pool.use(call);
       } catch (error) {
-        if (isOfServer(error) || tries === 10 || (this.#stopping && tries > 0)) throw error;
+        if (!isTransient(error) || tries === 10 || (this.#aborting && tries > 0)) throw error;
         await sleep(Math.min(10000, 200 * 2 ** tries) * (0.5 + Math.random()));
       }
     }
@@ -292,14 +387,12 @@ async function drain(db, queues, handler, { tx = false, limit = Infinity, ...opt
     let problem;
     try {
       if (tx) await db.query('BEGIN');
-      await ack(db, job, await handler(job, tx ? db : undefined));
+      await ack(db, job, textOfResult(await handler(job, tx ? db : undefined)));
       if (tx) await db.query('COMMIT');
     } catch (error) {
-      problem = typed(error);
+      problem = error instanceof Error ? typed(error) : new Error(textOf(error), { cause: error });
       if (tx) await db.query('ROLLBACK');
-      const { release: seconds, ...how } = verdict(problem, false);
-      if (seconds !== undefined) outcome = (await release(db, job, seconds)) ? 'released' : 'stale';
-      else outcome = problem instanceof StaleLeaseError ? 'stale' : await fail(db, job, textOf(problem), how);
+      outcome = await settle(db, job, problem, false);
     }
     ended.push({ job, outcome, error: problem });
   }

@@ -14,6 +14,13 @@ const ODD = {
   long: () => { throw new Error(`odd text ${'x'.repeat(1 << 20)}`); },
   empty: () => { throw new Error(''); },
   not_an_error: () => { throw undefined; }, // eslint-disable-line no-throw-literal
+  unicode: () => { throw new Error('odd ä😀 text'); },
+  unprintable: () => { throw Object.create(null); }, // eslint-disable-line no-throw-literal
+};
+
+const ODD_RESULTS = {
+  circular: () => { const result = {}; result.self = result; return result; },
+  nul: () => 'odd \0 result',
 };
 
 /** Sleeps that many seconds, or until the signal of the job is aborted. */
@@ -29,27 +36,42 @@ async function rest(job, seconds) {
 const STEPS = {
   insert: (job, tx, text) => tx.query('INSERT INTO effect (job_id, text) VALUES ($1, $2)', [job.id, text]),
   sleep: (job, tx, seconds) => rest(job, seconds),
+  sleep_at_first: (job, tx, seconds) => (job.attempt === 1 ? rest(job, seconds) : undefined),
   busy: (job, tx, seconds) => sleep(seconds * 1000),
+  busy_at_first: (job, tx, seconds) => sleep(job.attempt === 1 ? seconds * 1000 : 0),
+  busy_next: (job, tx, seconds) => sleep(job.attempt > 1 ? seconds * 1000 : 0),
+  gate: (job, tx) => tx.query('SELECT FROM gate'),
+  swallow: (job, tx, text) => tx.query(text).catch(() => {}),
   fail: (job, tx, text) => { throw new Error(text); },
   fail_at_first: (job, tx, text) => { if (job.attempt === 1) throw new Error(text); },
   discard: (job, tx, text) => { throw new pgq.DiscardError(text); },
   retry: (job, tx, seconds) => { throw new pgq.RetryError('later', seconds); },
-  release_at_first: (job, tx, seconds) => { if (!(job.headers.seen)) throw new pgq.ReleaseError(seconds); },
+  release: (job, tx, seconds) => { throw new pgq.ReleaseError(seconds); },
   odd: (job, tx, kind) => ODD[kind](),
   progress: (job, tx, value) => job.progress(value),
   show_progress: (job) => say({ event: 'progress', job: job.id, value: job.lastProgress }),
   checkpoint: async (job, tx, [step, value]) => say({ event: 'checkpoint', value: await job.checkpoint(step, value) }),
   parents: async (job, tx) => say({ event: 'parents', states: (await job.parents()).map((parent) => [parent.state, parent.result]) }),
+  headers: (job) => say({ event: 'headers', value: job.headers }),
   enqueue: async (job, tx, [queue, payload]) => { await pgq.enqueue(tx, queue, payload); },
+  publish: async (job, tx, [topic, payload]) => { await pgq.publish(tx, topic, payload); },
 };
 
 async function handle(job, tx) {
   let result;
   for (const [step, value] of job.payload.steps) {
     if (step === 'result') result = value;
+    else if (step === 'odd_result') result = ODD_RESULTS[value]();
     else await STEPS[step](job, tx, value);
   }
   return result;
+}
+
+/** What all languages say of an answer. */
+function answerOf(name, answer) {
+  if (name === 'result') return answer && [answer.state, answer.result];
+  if (name.startsWith('publish')) return answer.map(({ queue, id }) => [queue, id]);
+  return answer ?? null;
 }
 
 async function produce(calls) {
@@ -61,12 +83,14 @@ async function produce(calls) {
         const ended = await pgq.drain(db, args[0], handle, camelKeys(args[1] ?? {}));
         say({ answer: ended.map(({ outcome }) => outcome) });
       } else {
+        if (name === 'create_batch') args.unshift(...args.splice(0).map(camelKeys));
         const options = (value) => (value?.constructor === Object ? camelKeys(value) : value);
         const last = name === 'enqueue_many' ? [args[0], args[1].map(camelKeys)] : [...args.slice(0, 2), ...args.slice(2).map(options)];
-        say({ answer: await pgq[camel(name)](db, ...(name === 'publish_many' ? [args[0].map(camelKeys)] : last)) });
+        const answer = await pgq[camel(name)](db, ...(name === 'publish_many' ? [args[0].map(camelKeys)] : last));
+        say({ answer: answerOf(name, answer) });
       }
     } catch (error) {
-      say({ error: error.name === 'Error' ? error.constructor.name : error.name, code: error.code });
+      say({ error: error instanceof pgq.PgqError ? error.name : 'Error', code: error.code });
     }
   }
   await db.end();
@@ -75,12 +99,13 @@ async function produce(calls) {
 async function main() {
   const { produce: calls, queues, hooks_fail: hooksFail, ...options } = JSON.parse(process.argv[2]);
   if (calls) return produce(calls);
+  const broken = () => { if (hooksFail) throw new Error('the hook fails'); };
   const worker = await pgq.work(queues, handle, {
     ...camelKeys(options),
-    before: (job) => { say({ event: 'before', job: job.id }); if (hooksFail) throw new Error('the hook fails'); },
-    after: (job, outcome) => { say({ event: 'after', job: job.id, outcome }); },
-    error: (error) => say({ event: 'error', message: error.message }),
-    log: (level, message) => say({ event: 'log', level, message }),
+    before: (job) => { say({ event: 'before', job: job.id, headers: job.headers }); broken(); },
+    after: (job, outcome, error) => { say({ event: 'after', job: job.id, outcome, error: error?.message?.slice(0, 1000) }); broken(); },
+    error: (error) => { say({ event: 'error', message: error.message }); broken(); },
+    log: (level, message) => { say({ event: 'log', level, message: message.slice(0, 1000) }); broken(); },
   });
   say({ event: 'started' });
   await worker.done;

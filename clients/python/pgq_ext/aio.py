@@ -1,39 +1,59 @@
 """A worker whose handlers are coroutines. Producers are in calls.py: they also take a psycopg.AsyncConnection."""
 
 import asyncio
+import inspect
 import signal
+import sys
+import threading
 import time
 
 import psycopg
 
 from . import calls
-from .errors import PgqError, ReleaseError, StaleLeaseError, is_of_server, text_of, verdict
+from .errors import PgqError, ReleaseError, StaleLeaseError, is_final, is_transient, line_of
 from .options import Options, is_lost
 
 
 async def connect(conninfo="", **connection):
     """Connect to the primary among the hosts of conninfo, or of PGHOST, with autocommit."""
-    return await psycopg.AsyncConnection.connect(**Options(conninfo=conninfo, connection=connection).for_connection())
+    return await _connect(Options(conninfo=conninfo, connection=connection))
+
+
+async def _awaited(value):
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _connect(options, kind=psycopg.AsyncConnection):
+    problem = None
+    for address in options.addresses():
+        try:
+            return await _awaited(kind.connect(**address))
+        except psycopg.OperationalError as error:
+            problem = error
+    raise problem
+
+
+class Job(calls.Job):
+    """As calls.Job; all methods must be awaited, and the coroutine of the handler is cancelled when the job is aborted."""
 
 
 class _Pool:
     """Connections to the primary. One that was lost is replaced when it is needed. As `db` of a job, runs statements."""
 
-    def __init__(self, options):
-        self.options = options
-        self.slots = asyncio.LifoQueue()
+    def __init__(self, options, kind=psycopg.AsyncConnection, slots=asyncio.LifoQueue):
+        self.options, self.kind, self.slots = options, kind, slots()
         for _ in range(options.pool):
             self.slots.put_nowait(None)
 
     async def use(self, body):
-        db = await self.slots.get()
+        db = await _awaited(self.slots.get())
         try:
             if db is None or db.closed:
-                db = await psycopg.AsyncConnection.connect(**self.options.for_connection())
-            return await body(db)
+                db = await _connect(self.options, self.kind)
+            return await _awaited(body(db))
         except BaseException as error:
             if db is not None and is_lost(error):
-                await db.close()
+                await _awaited(db.close())
             raise
         finally:
             self.slots.put_nowait(db)
@@ -43,9 +63,9 @@ class _Pool:
 
     async def close(self):
         for _ in range(self.options.pool):
-            db = await self.slots.get()
+            db = await _awaited(self.slots.get())
             if db is not None:
-                await db.close()
+                await _awaited(db.close())
 
 
 class Worker:
@@ -62,26 +82,41 @@ class Worker:
         self.options = Options(**options)
         self.pool = _Pool(self.options)
         self.control = None
-        self.running = {}  # id of the job: (job, task of the handler)
+        self.running = {}  # lease: (job, task of the attempt); the worker may get a job again while it still runs
         self.changed = asyncio.Event()
         self.stopping = self.aborting = False
-        self.beat = float("inf")
-        self.interval = self.options.heartbeat
+        self.timer = None
+        self.beat = float("inf")  # when the leases must be extended
+        self.problem = None  # the error that ends the worker
         self.acks, self.ack_lock = [], asyncio.Lock()
 
     async def run(self):
-        """Run until stop() is called or a signal comes. Raises an error if there is no primary or no such queue."""
-        self.control = await psycopg.AsyncConnection.connect(**self.options.for_connection())
+        """Run until stop() is called or a signal comes; if the task is cancelled, give back the jobs in work.
+
+        Raises an error if there is no primary at the start, or if no job can be claimed: no such queue, no right to it.
+        """
         loop = asyncio.get_running_loop()
-        self._take(await self._claim(self.options.concurrency, 0))
         signals = [getattr(signal, name) for name in self.options.signals]
         for number in signals:
             loop.add_signal_handler(number, self.stop)
         try:
+            self.control = await _connect(self.options)
+            self._take(await self._claim(self.options.concurrency, 0))
             await self._run()
+        except asyncio.CancelledError:
+            await self._drop()  # its claim may still be on its way
+            self.stop()
+            self._abort_all()
+            await self._run()
+            raise
         finally:
+            if self.timer:
+                self.timer.cancel()
             for number in signals:
                 loop.remove_signal_handler(number)
+            await self._close()
+        if self.problem:
+            raise self.problem
 
     def stop(self, timeout=None):
         """Claim no more jobs; run() returns when those in work have ended. More calls change nothing.
@@ -91,6 +126,7 @@ class Worker:
         """
         if not self.stopping:
             self.stopping = True
+            self._log("info", "stopping", running=len(self.running))
             timeout = self.options.stop_timeout if timeout is None else timeout
             self.timer = asyncio.get_running_loop().call_later(timeout, self._abort_all)
             self.changed.set()
@@ -101,16 +137,20 @@ class Worker:
         tries = 0
         while not self.stopping or self.running:
             try:
-                self.control = self.control or await psycopg.AsyncConnection.connect(**self.options.for_connection())
+                self.control = self.control or await _connect(self.options)
                 await self._round()
                 tries = 0
-            except (psycopg.Error, PgqError) as error:
+            except (psycopg.Error, PgqError, asyncio.TimeoutError) as error:
                 await self._report(error)
                 await self._drop()
+                if is_final(error) and not self.stopping:
+                    self.problem = error
+                    self.stop()
+                self._abort_expired()
                 await self._pause(self.options.pause(tries))
                 tries += 1
-        if self.stopping:
-            self.timer.cancel()
+
+    async def _close(self):
         await self._drop()
         await self.pool.close()
 
@@ -119,7 +159,7 @@ class Worker:
         left = max(0, self.beat - time.monotonic()) if self.running else float("inf")
         if left == 0:
             await self._extend()
-            left = self.interval
+            left = max(0, self.beat - time.monotonic())
         free = self.options.concurrency - len(self.running)
         if self.stopping or free <= 0:
             await self._pause(min(left, 1))
@@ -127,26 +167,36 @@ class Worker:
             self._take(await self._claim(free, min(self.options.wait, left)))
 
     def _claim(self, most, wait):
-        return calls.claim(self.control, self.queues, most, wait, self.options.lease_time, self.options.worker)
+        rows = calls.claim(self.control, self.queues, most, wait, self.options.lease_time, self.options.worker)
+        return asyncio.wait_for(rows, wait + 30)  # a server that hangs keeps the connection alive
 
     def _take(self, rows):
         for row in rows:
             job = self._new_job(row)
-            self.interval = min(self.options.heartbeat, row["seconds"] / 3)
-            if not self.running:
-                self.beat = time.monotonic() + self.interval
-            self.running[job.id] = (job, asyncio.create_task(self._attempt(job)))
+            job.interval = min(self.options.heartbeat, job.interval)
+            self.beat = min(self.beat if self.running else float("inf"), time.monotonic() + job.interval)
+            self.running[job.lease] = (job, asyncio.create_task(self._attempt(job)))
 
     def _new_job(self, row):
-        return calls.Job(row, self.pool, asyncio.Event())
+        return Job(row, self.pool, asyncio.Event())
 
     async def _extend(self):
-        jobs = [job for job, _ in self.running.values() if not job.ended]
-        held = await calls.extend(self.control, jobs)
-        self.beat = time.monotonic() + self.interval
+        """Extend the leases, also those of jobs that wait for their ack, but in tx mode the ack and the commit do."""
+        jobs = [job for job, _ in self.running.values() if not (job.ended and self.options.tx)]
+        held = await asyncio.wait_for(calls.extend(self.control, jobs), 30)
+        now = time.monotonic()
+        self.beat = now + min((job.interval for job in jobs), default=1)
         for job in jobs:
-            if job.id not in held and not job.ended:
+            if job.lease in held:
+                job.expires = now + job.length
+            elif not job.ended:
                 self._abort(job, StaleLeaseError("the lease is lost, or the job is cancelled"))
+
+    def _abort_expired(self):
+        """Without a connection, the leases end by the clock."""
+        for job, _ in self.running.values():
+            if job.expires < time.monotonic() and not job.ended:
+                self._abort(job, StaleLeaseError("the lease has expired, since the worker has no connection"))
 
     def _abort(self, job, reason):
         job.abort_reason = reason
@@ -173,16 +223,20 @@ class Worker:
         self.control = None
 
     async def _report(self, error):
-        self.options.log("error", str(error), sqlstate=getattr(error, "sqlstate", None))
+        self._log("error", line_of(error), sqlstate=getattr(error, "sqlstate", None))
         await self._hook(self.options.error, error)
+
+    def _log(self, *args, **fields):
+        try:
+            self.options.log(*args, **fields)
+        except Exception as error:  # as a hook
+            print(f"log: {line_of(error)}", file=sys.stderr)
 
     async def _hook(self, hook, *args):
         try:
-            answer = hook(*args) if hook else None
-            if asyncio.iscoroutine(answer):
-                await answer
+            await _awaited(hook(*args) if hook else None)
         except Exception as error:  # a hook must not stop the worker
-            self.options.log("error", f"hook: {error}")
+            self._log("error", f"hook: {line_of(error)}")
 
     # ---- one job ----
 
@@ -199,13 +253,13 @@ class Worker:
                     await self._in_transaction(job)
                 else:
                     await self._acknowledge(job, await self._handle(job))
-            except (Exception, asyncio.CancelledError) as error:
+            except (Exception, asyncio.CancelledError, SystemExit) as error:
                 job.ended = True
                 problem = job.abort_reason if isinstance(error, asyncio.CancelledError) and job.abort_reason else error
                 outcome = await self._answer(job, problem)
             await self._hook(self.options.after, job, outcome, problem)
         finally:
-            del self.running[job.id]
+            del self.running[job.lease]
             self.changed.set()
 
     async def _handle(self, job, *args):
@@ -217,9 +271,27 @@ class Worker:
             job.task = None
 
     async def _in_transaction(self, job):
+        """Run the handler in a transaction. An attempt counts only if the handler has been called."""
+        tries = 0
+        while True:
+            try:
+                return await self._transact(job)
+            except (psycopg.Error, PgqError) as error:
+                if job.begun:
+                    raise
+                if tries > 0:  # the first time, a connection may have been closed because it was idle
+                    await self._report(error)
+            await asyncio.sleep(self.options.pause(tries - 2))
+            tries += 1
+            if job.aborted.is_set():
+                raise job.abort_reason
+            if self.stopping:
+                raise ReleaseError()
+
+    async def _transact(self, job):
         async def body(db):
-            job.db = db
             async with db.transaction():
+                job.db, job.begun = db, True
                 value = await self._handle(job, db)
                 await calls.ack(db, job, value)
                 job.ended = True  # a heartbeat after the commit would find no lease
@@ -236,25 +308,31 @@ class Worker:
         if value is not None:
             await self._persist(lambda db: calls.ack(db, job, value))
             return
-        entry = [job, None]
-        self.acks.append(entry)
+        acked = asyncio.get_running_loop().create_future()
+        self.acks.append((job, acked))
         async with self.ack_lock:
-            if entry[1] is None:
-                batch, self.acks = self.acks, []
-                acked = await self._persist(lambda db: calls.ack_many(db, [job for job, _ in batch]))
-                for other in batch:
-                    other[1] = other[0].id in acked
-        if not entry[1]:
+            while not acked.done():
+                await self._acknowledge_all()
+        if not await acked:
             raise StaleLeaseError("the lease is stale")
+
+    async def _acknowledge_all(self):
+        batch, self.acks = self.acks[:1000], self.acks[1000:]
+        try:
+            ids = await self._persist(lambda db: calls.ack_many(db, [job for job, _ in batch]))
+            for job, acked in batch:
+                acked.set_result(job.id in ids)
+        except Exception as error:
+            for _, acked in batch:
+                acked.set_exception(error)
 
     async def _answer(self, job, error):
         """Report the error of a job. Return what became of the job: retry, dead, released, stale or unknown."""
-        how = verdict(error, self.aborting)
-        self.options.log("info", f"job failed: {error}", job=job.id, queue=job.queue)
+        self._log("info", f"job failed: {line_of(error)}", job=job.id, queue=job.queue)
         if isinstance(error, StaleLeaseError):
             return "stale"
         try:
-            return await self._persist(lambda db: calls.settle(db, job, text_of(error), **how))
+            return await self._persist(lambda db: calls.settle(db, job, error, self.aborting))
         except Exception as problem:
             await self._report(problem)
             return "unknown"
@@ -265,7 +343,7 @@ class Worker:
             try:
                 return await self.pool.use(call)
             except (psycopg.Error, PgqError) as error:
-                if isinstance(error, PgqError) or is_of_server(error) or tries == 11 or (self.stopping and tries > 0):
+                if not is_transient(error) or tries == 11 or (self.aborting and tries > 0):
                     raise
             await asyncio.sleep(self.options.pause(tries - 1))
 
@@ -273,3 +351,33 @@ class Worker:
 async def work(queues, handler, **options):
     """Run a worker until it is stopped, by SIGTERM for example."""
     await Worker(queues, handler, **options).run()
+
+
+async def drain(db, queues, handler, *, tx=False, limit=None, lease_time=None, worker=None):
+    """For tests: run the jobs that are ready, one by one, until no job is ready. db: a connection with autocommit.
+
+    Return a list of (job, outcome, error).
+    """
+    ended = []
+    queues = [queues] if isinstance(queues, str) else list(queues)
+    event = threading.Event if isinstance(db, psycopg.Connection) else asyncio.Event
+    while limit is None or len(ended) < limit:
+        rows = await _awaited(calls.claim(db, queues, 1, 0, lease_time, worker))
+        if not rows:
+            break
+        job, problem = (calls.Job if event is threading.Event else Job)(rows[0], db, event()), None
+        try:
+            if tx:
+                await _awaited(db.execute("BEGIN"))
+            value = await _awaited(handler(job, db) if tx else handler(job))
+            outcome = await _awaited(calls.ack(db, job, value))
+            if tx:
+                await _awaited(db.execute("COMMIT"))
+        except Exception as error:
+            problem, outcome = error, "stale"
+            if tx:
+                await _awaited(db.execute("ROLLBACK"))
+            if not isinstance(error, StaleLeaseError):
+                outcome = await _awaited(calls.settle(db, job, error))
+        ended.append((job, outcome, problem))
+    return ended

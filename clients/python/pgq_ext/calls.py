@@ -1,12 +1,13 @@
 """The calls of SQL functions. Each works with a connection of either kind: with a psycopg.Connection it returns its
 answer, with a psycopg.AsyncConnection something to await."""
 
+import time
 
 import psycopg
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from .errors import typed
+from .errors import DiscardError, ReleaseError, RetryError, text_of, typed
 
 
 def seconds(value):
@@ -48,17 +49,25 @@ def run(db, sql, values, shape=_same):
 
 
 def _first(rows):
-    return rows[0]["r"]
+    return rows[0]["r"] if rows else None
 
 
 def _column(rows):
     return [row["r"] for row in rows]
 
 
-def _call(db, function, values, options, shape, columns="r"):
+def _none(rows):
+    return None
+
+
+def _check(options, *others):
     for name in options:
-        if name not in OPTIONS and name != "must_route":
+        if name not in OPTIONS and name not in others:
             raise TypeError(f"unknown option of a job: {name}")
+
+
+def _call(db, function, values, options, shape, columns="r"):
+    _check(options, "must_route")
     named = {name: value for name, value in options.items() if value is not None}
     places = ["%s"] * len(values) + [f"{name} => %s" for name in named]
     passed = [OPTIONS.get(name, _same)(value) for name, value in named.items()]
@@ -66,9 +75,7 @@ def _call(db, function, values, options, shape, columns="r"):
 
 
 def _element(job):
-    for name in job:
-        if name not in OPTIONS and name not in ("payload", "ref", "topic", "queue", "must_route"):
-            raise TypeError(f"unknown option of a job: {name}")
+    _check(job, "payload", "ref", "topic", "queue", "must_route")
     element = {"payload": None}
     for name, value in job.items():
         if value is not None:
@@ -107,7 +114,7 @@ def create_batch(db, *, on_success=None, on_failure=None, on_finish=None, metada
 
 def close_batch(db, batch):
     """Close the batch: its callbacks can follow as soon as its members have ended."""
-    return run(db, "SELECT pgq_close_batch(%s) AS r", [batch], lambda rows: None)
+    return run(db, "SELECT pgq_close_batch(%s) AS r", [batch], _none)
 
 
 def cancel(db, job_id):
@@ -131,15 +138,19 @@ class Job:
         self.attempt, self.max_attempts = row["attempt"], row["max_attempts"]
         self.enqueued_at, self.run_at = row["enqueued_at"], row["run_at"]
         self.last_error, self.last_progress = row["last_error"], row["progress"]
+        # How long a lease is, and the time between two extensions, in seconds.
+        self.length, self.interval = row["seconds"], max(0.05, row["seconds"] / 3)
+        self.expires = time.monotonic() + self.length
         self.db = db
         # An Event: set when the lease is lost, the job is cancelled, or the worker must end at once.
         self.aborted = aborted
         self.abort_reason = self.task = None
-        self.ended = False
+        self.begun = False  # the handler has been called in its transaction
+        self.ended = False  # the handler has returned, and in tx mode the job is acknowledged
 
     def progress(self, value):
         """Store how far the work has come; the next attempt finds it in last_progress."""
-        return run(self.db, "SELECT pgq_progress(%s, %s, %s) AS r", [self.id, self.lease, Jsonb(value)], lambda rows: None)
+        return run(self.db, "SELECT pgq_progress(%s, %s, %s) AS r", [self.id, self.lease, Jsonb(value)], _none)
 
     def checkpoint(self, step, value=None):
         """Keep the value of a step, once for all attempts; return the value that is kept. Without a value: read it."""
@@ -152,7 +163,7 @@ class Job:
 
     def assert_lease(self):
         """Raise StaleLeaseError if the lease has ended. In a transaction, keep the lease until its end."""
-        return run(self.db, "SELECT pgq_assert_lease(%s, %s) AS r", [self.id, self.lease], lambda rows: None)
+        return run(self.db, "SELECT pgq_assert_lease(%s, %s) AS r", [self.id, self.lease], _none)
 
 
 # ---- what a worker calls ----
@@ -178,18 +189,17 @@ def ack_many(db, jobs):
 
 
 def extend(db, jobs):
-    """Extend leases; return the ids of the jobs that still have one."""
-    sql = """SELECT job_id AS r FROM unnest(%s::bigint[], %s::bigint[]) AS held(job_id, lease)
+    """Extend leases; return those that have not ended. A job may be there twice, with a lease that it has lost."""
+    sql = """SELECT lease AS r FROM unnest(%s::bigint[], %s::bigint[]) AS held(job_id, lease)
              WHERE pgq_extend(job_id, lease) IS NOT NULL"""
     return run(db, sql, [[job.id for job in jobs], [job.lease for job in jobs]], lambda rows: set(_column(rows)))
 
 
-def settle(db, job, text, *, release=None, retry=True, retry_in=None):
-    """End the attempt of a job whose handler has failed. Return what became of it."""
-    if release is not None:
-        sql, values = "SELECT pgq_release(%s, %s, %s) AS r", [job.id, job.lease, seconds(release)]
-        return run(db, sql, values, lambda rows: "released" if _first(rows) else "stale")
-    sql = "SELECT pgq_fail(%s, %s, error => %s, retry => %s, retry_in => %s) AS r"
-    return run(db, sql, [job.id, job.lease, text, retry, seconds(retry_in)], _first)
-
-
+def settle(db, job, error, stopping=False):
+    """End the attempt of a job by the error of its handler. Return what became of the job."""
+    later = error.seconds if isinstance(error, (ReleaseError, RetryError)) else None
+    if isinstance(error, ReleaseError) or stopping:
+        values = [job.id, job.lease, seconds(later or 0)]
+        return run(db, "SELECT pgq_release(%s, %s, %s) AS r", values, lambda rows: "released" if _first(rows) else "stale")
+    values = [job.id, job.lease, text_of(error), not isinstance(error, DiscardError), seconds(later)]
+    return run(db, "SELECT pgq_fail(%s, %s, error => %s, retry => %s, retry_in => %s) AS r", values, _first)

@@ -2,6 +2,7 @@
 
 import traceback
 
+import psycopg
 
 
 class PgqError(Exception):
@@ -53,11 +54,7 @@ class ReleaseError(Exception):
 
 
 _CLASSES = {
-    "PQ001": StaleLeaseError,
-    "PQ002": QueueFullError,
-    "PQ003": UnroutableError,
-    "42704": NotFoundError,
-    "23505": DuplicateError,
+    "PQ001": StaleLeaseError, "PQ002": QueueFullError, "PQ003": UnroutableError, "42704": NotFoundError, "23505": DuplicateError,
 }
 
 
@@ -72,9 +69,25 @@ def typed(error):
 
 
 def is_of_server(error):
-    """Return whether the server has raised the error, so that the connection can be used again."""
+    """Return whether the server has raised the error, so that the connection can be used again.
+
+    After 25006 it is one to a standby, and 25P03 and 25P04 end the session.
+    """
     state = getattr(error, "sqlstate", None)
-    return state is not None and not state.startswith(("57P0", "08"))
+    return state is not None and not state.startswith(("57P0", "08", "25006", "25P03", "25P04"))
+
+
+def is_transient(error):
+    """Return whether the same call may succeed later: there was no connection, a conflict, a timeout, or a shortage."""
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    return not is_of_server(error) or state.startswith(("40", "53", "55P03", "57", "58"))
+
+
+def is_final(error):
+    """Return whether each further claim would fail, too: no right, no queue, or no extension."""
+    return (getattr(error, "sqlstate", None) or "").startswith(("42", "3F"))
 
 
 def text_of(error):
@@ -83,15 +96,12 @@ def text_of(error):
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "?")
 
 
-def verdict(error, stopping):
-    """Return what becomes of the job after an error of its handler: the arguments of `statements.settle`."""
-    if isinstance(error, ReleaseError):
-        return {"release": error.seconds}
-    if stopping:
-        return {"release": 0}
-    if isinstance(error, RetryError):
-        return {"retry_in": error.seconds}
-    return {"retry": not isinstance(error, DiscardError)}
+def line_of(error):
+    """Return the text of an error for a log. The method __str__ of an error may fail, too."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return type(error).__name__
 
 
 __all__ = [

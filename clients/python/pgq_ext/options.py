@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
 import random
 import sys
+import threading
 from dataclasses import dataclass, field
 from typing import Callable, Optional
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from .errors import is_of_server
 
@@ -15,6 +18,14 @@ from .errors import is_of_server
 def _to_stderr(level, message, **fields):
     if level == "error":
         print(json.dumps({"level": level, "message": message, **fields}, default=str), file=sys.stderr, flush=True)
+
+
+_LISTS = ("host", "hostaddr", "port")
+# With these settings of TCP, a machine that is down is noticed within seconds.
+_DEFAULTS = {
+    "autocommit": True, "connect_timeout": 5, "target_session_attrs": "read-write", "prepare_threshold": None,
+    "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10000,
+}
 
 
 @dataclass
@@ -39,10 +50,20 @@ class Options:
 
     def __post_init__(self):
         self.pool = self.pool or (self.concurrency if self.tx else 1)
+        if threading.current_thread() is not threading.main_thread():
+            self.signals = ()  # Python allows handlers of signals in the main thread only
 
-    def for_connection(self):
-        defaults = {"connect_timeout": 5, "target_session_attrs": "read-write", "prepare_threshold": None}
-        return {"conninfo": self.conninfo, "autocommit": True, **defaults, **self.connection}
+    def addresses(self):
+        """Return the arguments of connect for each host.
+
+        psycopg's connect_timeout is for all hosts together: in one call, a host that does not answer would hide the others.
+        """
+        given = {**_DEFAULTS, **conninfo_to_dict(self.conninfo), **self.connection}
+        lists = {name: str(given.get(name) or os.environ.get("PG" + name.upper(), "")).split(",") for name in _LISTS}
+        return [
+            {**given, **{name: values[i % len(values)] for name, values in lists.items() if values != [""]}}
+            for i in range(max(len(lists["host"]), len(lists["hostaddr"])))
+        ]
 
     def pause(self, tries):
         """How long to wait after that many failed tries: at random, so that not all workers come at once."""

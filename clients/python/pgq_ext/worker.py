@@ -8,45 +8,36 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 
 from . import aio, calls
-from .errors import StaleLeaseError, text_of, verdict
-from .options import Options, is_lost
+from .options import Options
+
+
+def _now(coroutine):
+    """Run a coroutine that awaits nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
 
 
 def connect(conninfo="", **connection):
     """Connect to the primary among the hosts of conninfo, or of PGHOST, with autocommit."""
-    return psycopg.connect(**Options(conninfo=conninfo, connection=connection).for_connection())
+    return _now(aio._connect(Options(conninfo=conninfo, connection=connection), psycopg.Connection))
 
 
-class _Pool:
-    """As aio._Pool, for handlers in threads."""
+class _Pool(aio._Pool):
+    """For handlers in threads."""
 
     def __init__(self, options):
-        self.options = options
-        self.slots = queue.LifoQueue()
-        for _ in range(options.pool):
-            self.slots.put(None)
+        super().__init__(options, psycopg.Connection, queue.LifoQueue)
 
     def use(self, body):
-        db = self.slots.get()
-        try:
-            if db is None or db.closed:
-                db = psycopg.connect(**self.options.for_connection())
-            return body(db)
-        except BaseException as error:
-            if db is not None and is_lost(error):
-                db.close()
-            raise
-        finally:
-            self.slots.put(db)
+        return _now(super().use(body))
 
     def run(self, *statement):
         return self.use(lambda db: calls.run(db, *statement))
 
     def close(self):
-        for _ in range(self.options.pool):
-            db = self.slots.get()
-            if db is not None:
-                db.close()
+        _now(super().close())
 
 
 class _InThreads(aio.Worker):
@@ -66,13 +57,13 @@ class _InThreads(aio.Worker):
     async def _handle(self, job):
         return await self._in_thread(self.handler, job)
 
-    async def _in_transaction(self, job):
-        await self._in_thread(self._transact, job)
+    async def _transact(self, job):
+        await self._in_thread(self._transact_here, job)
 
-    def _transact(self, job):
+    def _transact_here(self, job):
         def body(db):
-            job.db = db
             with db.transaction():
+                job.db, job.begun = db, True
                 calls.ack(db, job, self.handler(job, db))
                 job.ended = True  # a heartbeat after the commit would find no lease
 
@@ -82,8 +73,8 @@ class _InThreads(aio.Worker):
             job.ended = False
             raise
 
-    async def _run(self):
-        await super()._run()
+    async def _close(self):
+        await super()._close()
         self.of_handlers.close()
 
 
@@ -112,27 +103,6 @@ def work(queues, handler, **options):
     Worker(queues, handler, **options).run()
 
 
-def drain(db, queues, handler, *, tx=False, limit=None, lease_time=None, worker=None):
-    """For tests: run the jobs that are ready, one by one, until no job is ready. db: a connection with autocommit.
-
-    Return a list of (job, outcome, error).
-    """
-    ended = []
-    queues = [queues] if isinstance(queues, str) else list(queues)
-    while limit is None or len(ended) < limit:
-        rows = calls.claim(db, queues, 1, 0, lease_time, worker)
-        if not rows:
-            break
-        job, problem = calls.Job(rows[0], db, threading.Event()), None
-        try:
-            if tx:
-                with db.transaction():
-                    outcome = calls.ack(db, job, handler(job, db))
-            else:
-                outcome = calls.ack(db, job, handler(job))
-        except Exception as error:
-            problem = error
-            stale = isinstance(error, StaleLeaseError)
-            outcome = "stale" if stale else calls.settle(db, job, text_of(error), **verdict(error, False))
-        ended.append((job, outcome, problem))
-    return ended
+def drain(db, queues, handler, **options):
+    """As aio.drain(), with a psycopg.Connection, and a handler that is a function."""
+    return _now(aio.drain(db, queues, handler, **options))
