@@ -555,7 +555,7 @@ top=
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
 [[ ! " ${suites[*]} " =~ ' '(regress|tap)' ' ]] || install_pgmq "$work/root" || finish
 chmod 755 "$work"
-cp -R sql expected test docs examples drills monitoring clients README.md CONTRIBUTING.md Makefile "$work"
+cp -R sql expected test docs examples drills monitoring clients README.md CONTRIBUTING.md LICENSE META.json pgq_ext.control Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
 export TMPDIR=$work PGTZ=PST8PDT
 
