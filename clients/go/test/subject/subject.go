@@ -28,7 +28,7 @@ type object = map[string]any
 
 var mutex sync.Mutex
 
-func say(event object) {
+func say(event any) {
 	mutex.Lock()
 	defer mutex.Unlock()
 	text, _ := json.Marshal(event)
@@ -328,7 +328,13 @@ func main() {
 			return ctx
 		},
 		After: func(ctx context.Context, job *pgqext.Job) {
-			say(object{"event": "after", "job": job.ID, "outcome": job.Outcome, "error": short(fmt.Sprint(job.Err))})
+			// The scenarios expect this order of the keys.
+			say(struct {
+				Event   string `json:"event"`
+				Job     int64  `json:"job"`
+				Outcome string `json:"outcome"`
+				Error   string `json:"error"`
+			}{"after", job.ID, job.Outcome, short(fmt.Sprint(job.Err))})
 			hookFails()
 		},
 		Error: func(err error) { say(object{"event": "error", "message": err.Error()}); hookFails() },
