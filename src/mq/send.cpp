@@ -45,6 +45,11 @@ job_of_message(const MessageQueue &queue, const NewMessage &message, int64 msg_i
 static int64
 next_id(const MessageQueue &queue)
 {
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(queue.sequence)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the sequence of queue \"%s\" was dropped", get_rel_name(queue.view)),
+				 errhint("Drop the queue with pgmq.drop_queue(), and create it again.")));
 	int64 id = nextval_internal(queue.sequence, false);
 	if (!queue.has(id))
 		ereport(ERROR, (errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
@@ -61,6 +66,7 @@ send_messages(const MessageQueue &queue, const NewMessage *messages, int n, Time
 	QueueRef ref;
 	NewJob batch[kInsertBatch];
 	TimestampTz now = wall_now();
+	vt = Max(time_of_job(vt), now);
 	if (!queue_for_publish(queue.queue_id, &ref))
 		(void) jobs_of(queue); /* raises the error */
 	enter_queue(ref, n);
@@ -71,7 +77,7 @@ send_messages(const MessageQueue &queue, const NewMessage *messages, int n, Time
 		for (int i = 0; i < part; i++)
 		{
 			ids[done + i] = next_id(queue);
-			batch[i] = job_of_message(queue, messages[done + i], ids[done + i], now, Max(vt, now));
+			batch[i] = job_of_message(queue, messages[done + i], ids[done + i], now, vt);
 		}
 		enqueue_jobs(ref, batch, part, nullptr);
 		done += part;
@@ -83,14 +89,15 @@ insert_message(const MessageQueue &queue, Message *message, bool adopt)
 {
 	using enum MessageColumn;
 	QueueRef ref;
+	check_read_count(DatumGetInt32(message->get(kReadCt)));
 	if (!queue_for_publish(queue.queue_id, &ref))
 		(void) jobs_of(queue); /* raises the error */
 	if (!adopt)
 		message->set(kMsgId, Int64GetDatum(next_id(queue)));
 	NewJob job = job_of_message(queue, {message->get(kMessage), message->get(kHeaders)},
 								DatumGetInt64(message->get(kMsgId)),
-								DatumGetTimestampTz(message->get(kEnqueuedAt)),
-								DatumGetTimestampTz(message->get(kVt)));
+								time_of_job(DatumGetTimestampTz(message->get(kEnqueuedAt))),
+								time_of_job(DatumGetTimestampTz(message->get(kVt))));
 	job.set(kJobAttempts, message->get(kReadCt));
 	if (message->get(kLastReadAt) != 0)
 		job.set(kJobFence, Int64GetDatum(fence_of(DatumGetTimestampTz(message->get(kLastReadAt)))));
