@@ -96,6 +96,37 @@ SELECT queue_name, queue_length > 0 AS some, queue_visible_length <= queue_lengt
 SELECT pgmq.purge_queue('orders') > 0 AS purged;
 SELECT count(*) FROM pgmq.q_orders;
 
+-- Arguments that mean nothing: as with rows of a table.
+\set VERBOSITY sqlstate
+SELECT pgmq.send('orders', '1', 'infinity'::timestamptz) > 0 AS sent, pgmq.send('orders', '1', '-infinity'::timestamptz) > 0 AS sent, pgmq.send('orders', '1', -2147483648) > 0 AS sent, pgmq.send('orders', '1', 2147483647) > 0 AS sent;
+SELECT count(*) FROM pgmq.q_orders WHERE NOT isfinite(vt);
+SELECT pgmq.send(NULL, '1');
+SELECT pgmq.send('orders', '1', NULL::integer);
+SELECT count(*) FROM pgmq.read('orders', NULL, 1);
+SELECT count(*) FROM pgmq.read('orders', 0, NULL) HAVING count(*) > 0;
+SELECT count(*) FROM pgmq.read('orders', -2147483648, 1) a, pgmq.read('orders', 0, 1, NULL) b;
+SELECT count(*) FROM pgmq.read(NULL, 1, 1);
+SELECT count(*) FROM pgmq.read_with_poll('orders', 0, 1, NULL);
+SELECT count(*) FROM pgmq.read_with_poll('orders', 0, 1, -1);
+SELECT count(*) FROM pgmq.read_grouped_head('orders', 0, -1);
+SELECT count(*) FROM pgmq.pop('orders', -1);
+SELECT pgmq.delete('orders', ARRAY[NULL, -1]::bigint[]);
+SELECT pgmq.delete('orders', NULL::bigint[]);
+SELECT pgmq.delete('nope', 1);
+SELECT pgmq.archive('orders', ARRAY[NULL]::bigint[]);
+SELECT count(*) FROM pgmq.set_vt('orders', -1, NULL::integer);
+SELECT count(*) FROM pgmq.q_orders m, pgmq.set_vt('orders', m.msg_id, NULL::integer);
+SELECT (pgmq.metrics('nope')).queue_length;
+SELECT pgmq.purge_queue('nope');
+SELECT pgmq.drop_queue(NULL);
+SELECT pgmq.format_table_name(NULL, 'q') IS NULL AS none;
+SELECT pgmq.disable_notify_insert('nope');
+INSERT INTO pgmq.q_orders (vt, read_ct) VALUES (now(), -1);
+UPDATE pgmq.q_orders SET read_ct = -1;
+UPDATE pgmq.q_orders SET vt = NULL;
+\set VERBOSITY default
+SELECT pgmq.purge_queue('orders') > 0 AS purged;
+
 -- Groups.
 SELECT pgmq.create('groups');
 SELECT count(*) FROM (VALUES (1, 'a'), (2, 'a'), (3, 'b'), (4, 'b'), (5, 'c'), (6, 'a')) m(n, g), pgmq.send('groups', to_jsonb(n), jsonb_build_object('x-pgmq-group', g));

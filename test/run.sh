@@ -555,7 +555,7 @@ top=
 [[ " ${suites[*]} " == *' tap '* ]] || top=no # nothing else tests pgq-top
 [[ "${suites[*]}" =~ ^(unit|model|packages|runner|odr)$ ]] || TOP=$top private_install "$work/root" || finish
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
-[[ ! " ${suites[*]} " =~ ' '(regress|tap|pgmq)' ' ]] || install_pgmq "$work/root" || finish
+[[ ! " ${suites[*]} " =~ ' '(regress|isolation|tap|pgmq)' ' ]] || install_pgmq "$work/root" || finish
 chmod 755 "$work"
 cp -R sql expected test docs examples drills monitoring clients README.md CONTRIBUTING.md LICENSE META.json pgq_ext.control Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"

@@ -3,6 +3,14 @@
 
 \echo Use "CREATE EXTENSION pgmq CASCADE" to load this file. \quit
 
+DO $$
+BEGIN
+    IF pg_catalog.to_regprocedure('pgq_ext.lease_of(bigint)') IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'extension "pgmq" needs version 0.2 of extension "pgq_ext"',
+            HINT = 'Run ALTER EXTENSION pgq_ext UPDATE.';
+    END IF;
+END $$;
+
 CREATE TABLE pgmq.meta (
     queue_name     varchar UNIQUE NOT NULL,
     is_partitioned boolean NOT NULL,
@@ -10,17 +18,18 @@ CREATE TABLE pgmq.meta (
     created_at     timestamptz DEFAULT now() NOT NULL
 );
 COMMENT ON TABLE pgmq.meta IS
-'The queues, one row for each. is_partitioned and is_unlogged say how a queue was created; no queue is partitioned or unlogged.';
+'The queues, one row for each. is_partitioned and is_unlogged say how a queue was created. Only the archive of a queue is partitioned, and no queue is unlogged.';
 
 -- The library reads the columns of this table by position: src/mq/queue.cpp. A view of another database, or of a dump
 -- before its restore, has another OID, so a dump names the view.
 CREATE TABLE pgmq.queue_slot (
     view     regclass PRIMARY KEY,
     slot     integer UNIQUE NOT NULL CHECK (slot BETWEEN 1 AND 8191),
-    queue_id integer UNIQUE NOT NULL
+    queue_id integer UNIQUE NOT NULL,
+    sequence regclass UNIQUE NOT NULL
 );
 COMMENT ON TABLE pgmq.queue_slot IS
-'For each view q_NAME: its slot, and the queue of pgq_ext that has its messages as jobs. The id of a job is slot * 2^40 + msg_id.';
+'For each view q_NAME: its slot, the queue of pgq_ext that has its messages as jobs, and the sequence of its message ids. The id of a job is slot * 2^40 + msg_id.';
 
 -- Slots are given out in turn, so that a slot is not used again soon.
 CREATE SEQUENCE pgmq.next_slot AS integer MAXVALUE 8191 CYCLE;
@@ -56,8 +65,7 @@ SELECT pg_catalog.pg_extension_config_dump('pgmq.notify_insert_throttle', '');
 SELECT pg_catalog.pg_extension_config_dump('pgmq.topic_bindings', '');
 
 GRANT USAGE ON SCHEMA pgmq TO pg_monitor;
-GRANT SELECT ON ALL TABLES IN SCHEMA pgmq TO pg_monitor;
-GRANT SELECT ON ALL SEQUENCES IN SCHEMA pgmq TO pg_monitor;
+GRANT SELECT ON pgmq.meta, pgmq.queue_slot, pgmq.notify_insert_throttle, pgmq.topic_bindings TO pg_monitor;
 
 CREATE TYPE pgmq.message_record AS (
     msg_id       bigint,
@@ -90,4 +98,4 @@ CREATE TYPE pgmq.metrics_result AS (
     default_partition_length bigint
 );
 COMMENT ON TYPE pgmq.metrics_result IS
-'Numbers of a queue. total_messages: how many message ids were given out. queue_visible_length: messages that can be read now. default_partition_length: always 0, since no queue is partitioned.';
+'Numbers of a queue. total_messages: how many message ids were given out. queue_visible_length: messages that can be read now. default_partition_length: how many messages of a partitioned archive are in its default partition, as estimated by the planner; NULL if the archive is not partitioned.';

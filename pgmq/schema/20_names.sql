@@ -6,7 +6,7 @@ BEGIN
     IF queue_name ~ '[$;'']' OR strpos(queue_name, '--') > 0 THEN
         RAISE EXCEPTION 'queue name contains invalid characters: $, ;, --, or \''';
     END IF;
-    RETURN lower(concat_ws('_', prefix, queue_name));
+    RETURN lower(prefix || '_' || queue_name);
 END $$;
 COMMENT ON FUNCTION pgmq.format_table_name IS
 'The name of the view (prefix q) or of the archive (prefix a) of a queue. Raises an error for names with $, ; '' or --.';
@@ -38,13 +38,3 @@ LANGUAGE sql AS $$
     WHERE e.extname = 'pgmq' AND c.relname = $1
 $$;
 COMMENT ON FUNCTION pgmq._belongs_to_pgmq IS 'Internal: whether a table of that name is a member of the extension.';
-
--- Functions of pgq_ext are in the schema of that extension, which a user may choose.
-CREATE FUNCTION pgmq._engine(call text, argument anyelement) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-    engine text := (SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'pgq_ext');
-BEGIN
-    EXECUTE format('SELECT %s.%s', engine, call) USING argument;
-END $$;
-COMMENT ON FUNCTION pgmq._engine IS 'Internal: calls a function of pgq_ext.';

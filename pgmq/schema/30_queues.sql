@@ -12,6 +12,34 @@ CREATE FUNCTION pgmq._last_read(fence bigint) RETURNS timestamptz
 LANGUAGE c IMMUTABLE PARALLEL SAFE COST 1 AS 'MODULE_PATHNAME', 'pgq_mq_last_read';
 COMMENT ON FUNCTION pgmq._last_read IS 'Internal: the time of the last lease of a message, from the fence of its job.';
 
+-- ---- the messages of all queues ----
+
+CREATE FUNCTION pgmq._may_read(job_id bigint, column_name text DEFAULT NULL) RETURNS boolean
+LANGUAGE c VOLATILE COST 1 AS 'MODULE_PATHNAME', 'pgq_mq_may_read';
+COMMENT ON FUNCTION pgmq._may_read IS 'Internal: whether the caller has SELECT on that column of the view of the message''s queue, or on any column.';
+
+-- The views of all queues read this one, and so do functions. It shows a caller the messages of those queues only whose
+-- view the caller may read, so everybody may read it, and the owner of q_NAME needs no right to pgq_ext.job. Its rows are
+-- filtered before a function of the caller can look at them (security_barrier).
+CREATE VIEW pgmq._message WITH (security_barrier) AS
+    SELECT j.job_id, j.queue_id, j.job_id % 1099511627776 AS msg_id, COALESCE((j.lease).read_ct, j.attempts) AS read_ct, j.enqueued_at,
+           COALESCE((j.lease).last_read_at, CASE WHEN j.attempts > 0 THEN pgmq._last_read(j.fence) END) AS last_read_at,
+           COALESCE((j.lease).vt, j.run_at) AS vt,
+           CASE WHEN j.progress IS NULL AND pgmq._may_read(j.job_id, 'message') THEN j.payload END AS message,
+           CASE WHEN pgmq._may_read(j.job_id, 'headers') THEN j.headers END AS headers
+    FROM (SELECT *, pgmq._lease(job_id) AS lease FROM pgq_ext.job) j
+    WHERE j.job_id >= 1099511627776 AND pgmq._may_read(j.job_id);
+COMMENT ON VIEW pgmq._message IS 'Internal: the messages of all queues that the caller may read.';
+GRANT SELECT ON pgmq._message TO PUBLIC;
+-- FOR UPDATE needs the right to UPDATE, which the owners of queues get. Nothing can be changed through this view.
+CREATE TRIGGER pgmq_row INSTEAD OF INSERT OR UPDATE OR DELETE ON pgmq._message FOR EACH ROW EXECUTE FUNCTION pgmq._row();
+
+CREATE FUNCTION pgmq._queue(queue_name text, OUT queue_id integer, OUT sequence regclass) RETURNS record
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_queue';
+COMMENT ON FUNCTION pgmq._queue IS 'Internal: the queue of pgq_ext and the sequence of a queue. Raises an error if there is no such queue, or if the caller may not read its view.';
+
+-- ---- creating queues ----
+
 CREATE FUNCTION pgmq._free_slot() RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -29,7 +57,7 @@ BEGIN
     END IF;
     RETURN free;
 END $$;
-ALTER FUNCTION pgmq._free_slot() SET search_path = pg_catalog, pg_temp;
+REVOKE ALL ON FUNCTION pgmq._free_slot FROM PUBLIC;
 COMMENT ON FUNCTION pgmq._free_slot IS 'Internal: a slot that no queue has, and of which no message is left.';
 
 -- The table of the archive is made by this function, or kept if there is one.
@@ -43,7 +71,6 @@ BEGIN
         last_read_at timestamptz, archived_at timestamptz DEFAULT now() NOT NULL, vt timestamptz NOT NULL,
         message jsonb, headers jsonb)', archive);
     EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON pgmq.%I (archived_at)', 'archived_at_idx_' || queue_name, archive);
-    EXECUTE format('GRANT SELECT ON pgmq.%I TO pg_monitor', archive);
 END $$;
 COMMENT ON FUNCTION pgmq._create_archive IS 'Internal: creates the table for archived messages of a queue.';
 
@@ -55,50 +82,100 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 COMMENT ON FUNCTION pgmq._engine_name IS 'Internal: the name of the queue of pgq_ext for a new queue.';
 
-CREATE FUNCTION pgmq._create(queue_name text, partitioned boolean, unlogged boolean) RETURNS void
+CREATE FUNCTION pgmq._make_jobs(engine_name text) RETURNS integer
+LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'pgq_mq_make_jobs';
+REVOKE ALL ON FUNCTION pgmq._make_jobs FROM PUBLIC;
+COMMENT ON FUNCTION pgmq._make_jobs IS 'Internal: creates the queue of pgq_ext for a new queue, unless it exists, and returns its id.';
+
+CREATE FUNCTION pgmq._give(view_name text, sequence_name text, owner_name text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('ALTER VIEW pgmq.%I OWNER TO %I', view_name, owner_name);
+    EXECUTE format('GRANT SELECT ON SEQUENCE pgmq.%I TO %I', sequence_name, owner_name);
+    EXECUTE format('GRANT UPDATE ON pgmq._message TO %I', owner_name);
+END $$;
+REVOKE ALL ON FUNCTION pgmq._give FROM PUBLIC;
+COMMENT ON FUNCTION pgmq._give IS 'Internal: makes a role the owner of the view of a queue. The sequence stays with the owner of the extension, so that no id is given out twice.';
+
+-- The functions _make_queue and _drop_queue run with the rights of the extension's owner. They are called only by _new_queue
+-- and _end_queue, which tell them their caller. So a role that creates queues needs CREATE on the schema, as with the
+-- original, but no right to the tables of pgq_ext.
+CREATE FUNCTION pgmq._make_queue(queue_name text, partitioned boolean, unlogged boolean, creator oid) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    view_name text := pgmq.format_table_name(queue_name, 'q');
+    view_name text := pgmq.format_table_name(queue_name, 'q'::text);
+    sequence_name text := view_name || '_msg_id_seq'::text;
+    owner_name text := pg_catalog.pg_get_userbyid(creator);
     slot integer;
     engine_name text;
     id integer;
     last_job bigint;
 BEGIN
-    PERFORM pgmq.validate_queue_name(queue_name);
-    PERFORM pgmq.acquire_queue_lock(queue_name);
+    IF NOT has_schema_privilege(creator, 'pgmq', 'CREATE') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'permission denied for schema pgmq',
+            HINT = format('GRANT USAGE, CREATE ON SCHEMA pgmq TO %I lets the role create queues.', owner_name);
+    END IF;
     IF to_regclass(format('pgmq.%I', view_name)) IS NULL THEN
-        IF EXISTS (SELECT FROM pg_catalog.pg_sequence WHERE seqrelid = to_regclass('pgq_ext.job_id_seq') AND seqincrement > 1) THEN
+        -- Steps: a slot, the queue of pgq_ext, the sequence, the view, and its owner.
+        IF EXISTS (SELECT FROM pg_sequence WHERE seqrelid = to_regclass('pgq_ext.job_id_seq') AND seqincrement > 1) THEN
             RAISE feature_not_supported USING MESSAGE = 'pgmq cannot be used in a database with a shard number',
                 HINT = 'Use a database in which pgq_set_shard() was not called.';
         END IF;
         slot := pgmq._free_slot();
         engine_name := pgmq._engine_name(queue_name, slot);
+        -- A queue whose view was renamed keeps these names.
+        IF EXISTS (SELECT FROM pgq_ext.queue q JOIN pgmq.queue_slot s USING (queue_id) WHERE q.queue = engine_name) THEN
+            engine_name := 'pgmq.slot-' || slot;
+        END IF;
+        id := pgmq._make_jobs(engine_name);
         -- DROP EXTENSION leaves the messages, as with the original: go on with them.
-        SELECT q.queue_id INTO id FROM pgq_ext.queue q WHERE q.queue = engine_name;
         SELECT max(j.job_id) INTO last_job FROM pgq_ext.job j WHERE j.queue_id = id;
+        IF last_job < 1099511627776 THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = format('queue "%s" of pgq_ext has jobs that are not messages', engine_name),
+                HINT = 'Rename that queue with pgq_rename_queue().';
+        END IF;
         slot := COALESCE(last_job / 1099511627776, slot);
-        PERFORM pgmq._engine('pgq_create_queue($1, lease_time => ''30 s'', max_attempts => 2147483647, backoff_base => ''0'', backoff_max => ''0'', backoff_jitter => 0, log_attempts => ''none'', keep_attempts => ''0'', keep_finished => ''0'', notify => false, undo_rolled_back_claims => true, if_not_exists => true)', engine_name);
-        SELECT q.queue_id INTO STRICT id FROM pgq_ext.queue q WHERE q.queue = engine_name;
-        EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I AS bigint MAXVALUE 1099511627775', view_name || '_msg_id_seq');
+        IF octet_length(sequence_name) > 63 OR EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.sequence = to_regclass(format('pgmq.%I', sequence_name))) THEN
+            sequence_name := 'q_slot_' || slot || '_msg_id_seq';
+        END IF;
+        -- DROP EXTENSION leaves the sequence, too. Another role may have made one of this name.
+        EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I', sequence_name);
+        EXECUTE format('ALTER SEQUENCE pgmq.%I AS bigint INCREMENT 1 MINVALUE 1 MAXVALUE 1099511627775 NO CYCLE', sequence_name);
+        EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
         IF last_job IS NOT NULL THEN
-            EXECUTE format('SELECT setval(%L, greatest(last_value, $1)) FROM pgmq.%I', format('pgmq.%I', view_name || '_msg_id_seq'), view_name || '_msg_id_seq')
+            EXECUTE format('SELECT setval(%L, greatest(last_value, $1)) FROM pgmq.%I', format('pgmq.%I', sequence_name), sequence_name)
                 USING last_job % 1099511627776;
         END IF;
-        EXECUTE format('CREATE VIEW pgmq.%I AS
-            SELECT j.job_id %% 1099511627776 AS msg_id, COALESCE((j.lease).read_ct, j.attempts) AS read_ct, j.enqueued_at,
-                   COALESCE((j.lease).last_read_at, CASE WHEN j.attempts > 0 THEN pgmq._last_read(j.fence) END) AS last_read_at,
-                   COALESCE((j.lease).vt, j.run_at) AS vt, CASE WHEN j.progress IS NULL THEN j.payload END AS message, j.headers
-            FROM (SELECT *, pgmq._lease(job_id) AS lease FROM pgq_ext.job WHERE queue_id = %s) j', view_name, id);
+        EXECUTE format('CREATE VIEW pgmq.%I AS SELECT msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers FROM pgmq._message WHERE queue_id = %s',
+                       view_name, id);
         EXECUTE format('ALTER VIEW pgmq.%I ALTER COLUMN read_ct SET DEFAULT 0, ALTER COLUMN enqueued_at SET DEFAULT now()', view_name);
         EXECUTE format('CREATE TRIGGER pgmq_row INSTEAD OF INSERT OR UPDATE OR DELETE ON pgmq.%I FOR EACH ROW EXECUTE FUNCTION pgmq._row()', view_name);
         EXECUTE format('COMMENT ON VIEW pgmq.%I IS %L', view_name, 'Messages of the queue, which are jobs of pgq_ext. INSERT, UPDATE and DELETE work as on a table.');
-        EXECUTE format('GRANT SELECT ON pgmq.%I, pgmq.%I TO pg_monitor', view_name, view_name || '_msg_id_seq');
-        INSERT INTO pgmq.queue_slot VALUES (format('pgmq.%I', view_name)::regclass, slot, id);
+        EXECUTE format('GRANT SELECT (vt, enqueued_at) ON pgmq.%I TO pg_monitor', view_name);
+        EXECUTE format('GRANT SELECT ON SEQUENCE pgmq.%I TO pg_monitor', sequence_name);
+        PERFORM pgmq._give(view_name, sequence_name, owner_name);
+        INSERT INTO pgmq.queue_slot VALUES (to_regclass(format('pgmq.%I', view_name)), slot, id, to_regclass(format('pgmq.%I', sequence_name)));
     END IF;
-    PERFORM pgmq._create_archive(queue_name);
-    INSERT INTO pgmq.meta (queue_name, is_partitioned, is_unlogged) VALUES (_create.queue_name, partitioned, unlogged) ON CONFLICT DO NOTHING;
+    INSERT INTO pgmq.meta (queue_name, is_partitioned, is_unlogged) VALUES (_make_queue.queue_name, partitioned, unlogged) ON CONFLICT DO NOTHING;
 END $$;
-COMMENT ON FUNCTION pgmq._create IS 'Internal: creates the queue of pgq_ext, the view, the sequence and the archive of a queue, unless they exist.';
+REVOKE ALL ON FUNCTION pgmq._make_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgmq._make_queue IS 'Internal: creates the queue of pgq_ext, the view and the sequence of a queue, unless they exist. The view belongs to the creator.';
+
+CREATE FUNCTION pgmq._new_queue(queue_name text, partitioned boolean, unlogged boolean) RETURNS void
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_new_queue';
+COMMENT ON FUNCTION pgmq._new_queue IS 'Internal: pgmq._make_queue for the caller, who needs CREATE on the schema pgmq.';
+
+CREATE FUNCTION pgmq._create(queue_name text, partitioned boolean, unlogged boolean) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pgmq.validate_queue_name(queue_name);
+    PERFORM pgmq.acquire_queue_lock(queue_name);
+    PERFORM pgmq._new_queue(queue_name, partitioned, unlogged);
+    IF NOT partitioned THEN
+        PERFORM pgmq._create_archive(queue_name);
+    END IF;
+END $$;
+COMMENT ON FUNCTION pgmq._create IS 'Internal: creates a queue, and its archive unless that is to be partitioned.';
 
 CREATE FUNCTION pgmq.create_non_partitioned(queue_name text) RETURNS void
 LANGUAGE sql AS $$ SELECT pgmq._create(queue_name, false, false) $$;
@@ -112,36 +189,64 @@ CREATE FUNCTION pgmq.create_unlogged(queue_name text) RETURNS void
 LANGUAGE sql AS $$ SELECT pgmq._create(queue_name, false, true) $$;
 COMMENT ON FUNCTION pgmq.create_unlogged IS 'As pgmq.create: messages are logged here, too, and survive a crash.';
 
-CREATE FUNCTION pgmq.create_partitioned(
-    queue_name text, partition_interval text DEFAULT '10000', retention_interval text DEFAULT '100000', premake integer DEFAULT 4) RETURNS void
-LANGUAGE sql AS $$ SELECT pgmq._create(queue_name, true, false) $$;
-COMMENT ON FUNCTION pgmq.create_partitioned IS
-'As pgmq.create. Messages are stored in partitions that all queues share, which need no maintenance; so the intervals mean nothing, and no message is dropped because of its age.';
+-- ---- dropping queues ----
+
+CREATE FUNCTION pgmq._drop_jobs(queue_id integer) RETURNS boolean
+LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'pgq_mq_drop_jobs';
+REVOKE ALL ON FUNCTION pgmq._drop_jobs FROM PUBLIC;
+COMMENT ON FUNCTION pgmq._drop_jobs IS 'Internal: drops the queue of pgq_ext with all messages. Returns false if there is none.';
+
+CREATE FUNCTION pgmq._drop_queue(queue_name text, caller oid) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    view_name text := pgmq.format_table_name(queue_name, 'q'::text);
+    its_view regclass := to_regclass(format('pgmq.%I', view_name));
+    queue pgmq.queue_slot;
+BEGIN
+    IF its_view IS NULL THEN
+        RETURN false;
+    ELSIF NOT (SELECT pg_has_role(caller, c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = its_view) THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of view %s', view_name);
+    END IF;
+    SELECT * INTO queue FROM pgmq.queue_slot s WHERE s.view = its_view;
+    IF queue.view IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('relation "%s" is not a queue', view_name),
+            HINT = 'A table that the original pgmq has left becomes a queue by pgmq.adopt().';
+    END IF;
+    -- No trigger of a foreign key fires here: see as_owner() of the library.
+    PERFORM pgmq._drop_jobs(queue.queue_id);
+    DELETE FROM pgmq.queue_slot s WHERE s.view = its_view;
+    DELETE FROM pgmq.topic_bindings b WHERE pgmq.format_table_name(b.queue_name, 'q'::text) = view_name;
+    DELETE FROM pgmq.notify_insert_throttle t WHERE pgmq.format_table_name(t.queue_name::text, 'q'::text) = view_name;
+    DELETE FROM pgmq.meta m WHERE pgmq.format_table_name(m.queue_name::text, 'q'::text) = view_name;
+    EXECUTE format('DROP VIEW pgmq.%I', view_name);
+    IF EXISTS (SELECT FROM pg_class c WHERE c.oid = queue.sequence) THEN
+        EXECUTE format('DROP SEQUENCE %s', queue.sequence);
+    END IF;
+    RETURN true;
+END $$;
+REVOKE ALL ON FUNCTION pgmq._drop_queue FROM PUBLIC;
+COMMENT ON FUNCTION pgmq._drop_queue IS 'Internal: drops all of a queue but its archive, for the caller, who must own the view. Returns false if there is no such queue.';
+
+CREATE FUNCTION pgmq._end_queue(queue_name text) RETURNS boolean
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_end_queue';
+COMMENT ON FUNCTION pgmq._end_queue IS 'Internal: pgmq._drop_queue for the caller.';
 
 CREATE FUNCTION pgmq.drop_queue(queue_name text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-    view_name text := pgmq.format_table_name(queue_name, 'q');
-    its_view regclass := to_regclass(format('pgmq.%I', view_name));
-    engine_name text;
+    archive text := pgmq.format_table_name(queue_name, 'a');
 BEGIN
     PERFORM pgmq.acquire_queue_lock(queue_name);
-    IF its_view IS NULL THEN
+    IF queue_name IS NULL OR NOT pgmq._end_queue(queue_name) THEN
         RAISE NOTICE 'pgmq queue `%` does not exist', queue_name;
         RETURN false;
     END IF;
-    SELECT q.queue INTO engine_name FROM pgmq.queue_slot s JOIN pgq_ext.queue q USING (queue_id) WHERE s.view = its_view;
-    IF engine_name IS NOT NULL THEN
-        PERFORM pgmq._engine('pgq_drop_queue($1, if_exists => true, force => true)', engine_name);
-    END IF;
-    DELETE FROM pgmq.queue_slot s WHERE s.view = its_view;
-    EXECUTE format('DROP VIEW pgmq.%I', view_name);
-    EXECUTE format('DROP SEQUENCE IF EXISTS pgmq.%I', view_name || '_msg_id_seq');
-    EXECUTE format('DROP TABLE IF EXISTS pgmq.%I', pgmq.format_table_name(queue_name, 'a'));
-    DELETE FROM pgmq.meta m WHERE m.queue_name = drop_queue.queue_name;
+    PERFORM pgmq._forget_partitions(archive);
+    EXECUTE format('DROP TABLE IF EXISTS pgmq.%I', archive);
     RETURN true;
 END $$;
-COMMENT ON FUNCTION pgmq.drop_queue(text) IS 'Drops the queue, its messages and its archive. Returns false, with a NOTICE, if there is no such queue.';
+COMMENT ON FUNCTION pgmq.drop_queue(text) IS 'Drops the queue, its messages and its archive. Returns false, with a NOTICE, if there is no such queue. Only the owner of the view and of the archive may do that.';
 
 CREATE FUNCTION pgmq.drop_queue(queue_name text, partitioned boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -155,11 +260,9 @@ COMMENT ON FUNCTION pgmq.drop_queue(text, boolean) IS 'As pgmq.drop_queue(queue_
 CREATE FUNCTION pgmq.purge_queue(queue_name text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-    purged bigint;
+    queue integer := (pgmq._queue(queue_name)).queue_id;
 BEGIN
-    EXECUTE format('DELETE FROM pgmq.%I', pgmq.format_table_name(queue_name, 'q'));
-    GET DIAGNOSTICS purged = ROW_COUNT;
-    RETURN purged;
+    RETURN (SELECT count(*) FROM pgmq.delete($1, ARRAY(SELECT m.msg_id FROM pgmq._message m WHERE m.queue_id = queue)));
 END $$;
 COMMENT ON FUNCTION pgmq.purge_queue IS 'Deletes all messages of the queue, also those that are being read, and returns their number.';
 
@@ -170,18 +273,19 @@ COMMENT ON FUNCTION pgmq.list_queues IS 'The rows of pgmq.meta.';
 CREATE FUNCTION pgmq.metrics(queue_name text) RETURNS pgmq.metrics_result
 LANGUAGE plpgsql AS $$
 DECLARE
-    view_name text := pgmq.format_table_name(queue_name, 'q');
+    queue record := pgmq._queue(queue_name);
     result pgmq.metrics_result;
 BEGIN
-    EXECUTE format('SELECT $1, count(*), extract(epoch FROM now() - max(q.enqueued_at))::integer, extract(epoch FROM now() - min(q.enqueued_at))::integer,
-            (SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM pgmq.%I s), now(), count(*) FILTER (WHERE q.vt <= now()), 0
-        FROM pgmq.%I q', view_name || '_msg_id_seq', view_name) INTO result USING queue_name;
+    SELECT $1, count(*), extract(epoch FROM now() - max(m.enqueued_at))::integer, extract(epoch FROM now() - min(m.enqueued_at))::integer,
+           COALESCE(pg_sequence_last_value(queue.sequence), 0), now(), count(*) FILTER (WHERE m.vt <= now()),
+           pgmq._default_partition_length(pgmq.format_table_name($1, 'a'))
+    INTO result FROM pgmq._message m WHERE m.queue_id = queue.queue_id;
     RETURN result;
 END $$;
 COMMENT ON FUNCTION pgmq.metrics IS 'Numbers of one queue. Reads all its messages.';
 
 CREATE FUNCTION pgmq.metrics_all() RETURNS SETOF pgmq.metrics_result
-LANGUAGE sql AS $$ SELECT r.* FROM pgmq.meta m CROSS JOIN LATERAL pgmq.metrics(m.queue_name) r $$;
+LANGUAGE sql AS $$ SELECT r.* FROM pgmq.meta m CROSS JOIN LATERAL pgmq.metrics(m.queue_name::text) r $$;
 COMMENT ON FUNCTION pgmq.metrics_all IS 'Numbers of all queues. Reads all messages.';
 
 CREATE FUNCTION pgmq.detach_archive(queue_name text) RETURNS void
@@ -206,14 +310,5 @@ LANGUAGE sql AS $$ SELECT pgmq.create_fifo_index(queue_name) $$;
 COMMENT ON FUNCTION pgmq._create_fifo_index_if_not_exists IS 'As pgmq.create_fifo_index.';
 
 CREATE FUNCTION pgmq.create_fifo_indexes_all() RETURNS void
-LANGUAGE sql AS $$ SELECT pgmq.create_fifo_index(m.queue_name) FROM pgmq.meta m $$;
+LANGUAGE sql AS $$ SELECT pgmq.create_fifo_index(m.queue_name::text) FROM pgmq.meta m $$;
 COMMENT ON FUNCTION pgmq.create_fifo_indexes_all IS 'Does nothing, as pgmq.create_fifo_index.';
-
-CREATE FUNCTION pgmq.convert_archive_partitioned(
-    table_name text, partition_interval text DEFAULT '10000', retention_interval text DEFAULT '100000', leading_partition integer DEFAULT 10) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE feature_not_supported USING MESSAGE = 'archives are not partitioned by this extension',
-        HINT = 'Partition the table ' || quote_ident(pgmq.format_table_name(table_name, 'a')) || ' with SQL or pg_partman: it belongs to you.';
-END $$;
-COMMENT ON FUNCTION pgmq.convert_archive_partitioned IS 'Raises an error: partition the table of the archive yourself.';

@@ -1,9 +1,5 @@
 -- ---- groups: the header x-pgmq-group names the group of a message ----
 
-CREATE FUNCTION pgmq._group_of(headers jsonb) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT COALESCE(headers ->> 'x-pgmq-group', '_default_fifo_group') $$;
-COMMENT ON FUNCTION pgmq._group_of IS 'Internal: the group of a message with these headers.';
-
 -- A group can be read if its first message can: among all messages of the group (heads), or among those that can be
 -- read, if no earlier message of the group is being read. In both cases that is the first message of the whole group.
 -- The groups are locked for the transaction, so that two sessions do not read messages of one group at the same time.
@@ -12,19 +8,20 @@ COMMENT ON FUNCTION pgmq._group_of IS 'Internal: the group of a message with the
 CREATE FUNCTION pgmq._lock_groups(queue_name text, qty integer, by text) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    view_name text := pgmq.format_table_name(queue_name, 'q');
-    view regclass := format('pgmq.%I', view_name)::regclass;
+    queue integer := (pgmq._queue(queue_name)).queue_id;
     locked text[] := '{}';
     n bigint := 0;
     head record;
 BEGIN
-    FOR head IN EXECUTE format('
+    FOR head IN
         SELECT g.name, g.readable FROM (
-            SELECT DISTINCT ON (name) m.name, m.msg_id, m.visible, count(*) FILTER (WHERE m.visible) OVER (PARTITION BY m.name) AS readable
-            FROM (SELECT pgmq._group_of(headers) AS name, msg_id, vt <= clock_timestamp() AS visible FROM pgmq.%I) m ORDER BY m.name, m.msg_id
-        ) g WHERE g.visible ORDER BY g.msg_id', view_name) LOOP
+            SELECT DISTINCT ON (m.name) m.name, m.msg_id, m.visible, count(*) FILTER (WHERE m.visible) OVER (PARTITION BY m.name) AS readable
+            FROM (SELECT COALESCE(headers ->> 'x-pgmq-group', '_default_fifo_group') AS name, msg_id, vt <= clock_timestamp() AS visible
+                  FROM pgmq._message WHERE queue_id = queue) m
+            ORDER BY m.name, m.msg_id
+        ) g WHERE g.visible ORDER BY g.msg_id LOOP
         EXIT WHEN n >= qty;
-        IF pg_try_advisory_xact_lock(hashtextextended(head.name, view::oid::bigint)) THEN
+        IF pg_try_advisory_xact_lock(hashtextextended(head.name, queue)) THEN
             locked := locked || head.name;
             n := n + CASE WHEN by = 'group' THEN head.readable ELSE 1 END;
         END IF;
@@ -38,25 +35,29 @@ COMMENT ON FUNCTION pgmq._lock_groups IS 'Internal: locks groups whose first mes
 CREATE FUNCTION pgmq._read_groups(queue_name text, vt integer, qty integer, by text) RETURNS SETOF pgmq.message_record
 LANGUAGE plpgsql AS $$
 DECLARE
+    queue integer := (pgmq._queue(queue_name)).queue_id;
     groups text[] := pgmq._lock_groups(queue_name, qty, by);
     chosen bigint[];
 BEGIN
+    IF by = 'head' AND qty < 0 THEN
+        RAISE invalid_row_count_in_limit_clause USING MESSAGE = 'qty must not be negative';
+    END IF;
     IF cardinality(groups) = 0 THEN
         RETURN;
     END IF;
-    EXECUTE format('
-        WITH message AS (
-            SELECT msg_id, vt <= clock_timestamp() AS visible, pgmq._group_of(headers) AS name FROM pgmq.%I
-        ), ranked AS (
-            SELECT m.*, min(m.msg_id) OVER w AS head, count(*) FILTER (WHERE m.visible) OVER (w ORDER BY m.msg_id) AS rank
-            FROM message m WHERE m.name = ANY ($1) WINDOW w AS (PARTITION BY m.name)
-        )
-        SELECT array_agg(c.msg_id ORDER BY c.n) FROM (
-            SELECT r.msg_id, row_number() OVER (ORDER BY CASE WHEN $3 = ''round'' THEN r.rank END, r.head, r.rank) AS n
-            FROM ranked r JOIN ranked h ON h.msg_id = r.head AND h.visible
-            WHERE r.visible AND ($3 <> ''head'' OR r.msg_id = r.head)
-            ORDER BY n LIMIT $2
-        ) c', pgmq.format_table_name(queue_name, 'q')) INTO chosen USING groups, qty, by;
+    WITH message AS (
+        SELECT m.msg_id, m.vt <= clock_timestamp() AS visible, COALESCE(m.headers ->> 'x-pgmq-group', '_default_fifo_group') AS name
+        FROM pgmq._message m WHERE m.queue_id = queue
+    ), ranked AS (
+        SELECT m.*, min(m.msg_id) OVER w AS head, count(*) FILTER (WHERE m.visible) OVER (w ORDER BY m.msg_id) AS rank
+        FROM message m WHERE m.name = ANY (groups) WINDOW w AS (PARTITION BY m.name)
+    )
+    SELECT array_agg(c.msg_id ORDER BY c.n) INTO chosen FROM (
+        SELECT r.msg_id, row_number() OVER (ORDER BY CASE WHEN by = 'round' THEN r.rank END, r.head, r.rank) AS n
+        FROM ranked r JOIN ranked h ON h.msg_id = r.head AND h.visible
+        WHERE r.visible AND (by <> 'head' OR r.msg_id = r.head)
+        ORDER BY n LIMIT qty
+    ) c;
     RETURN QUERY SELECT * FROM pgmq._read_by_id(queue_name, vt, chosen);
 END $$;
 COMMENT ON FUNCTION pgmq._read_groups IS 'Internal: the three ways of reading messages by groups.';
@@ -78,7 +79,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     over timestamptz := clock_timestamp() + max_poll_seconds * interval '1 s';
 BEGIN
-    WHILE clock_timestamp() < over LOOP
+    WHILE COALESCE(clock_timestamp() < over, true) LOOP
         RETURN QUERY SELECT * FROM pgmq._read_groups(queue_name, vt, qty, by);
         EXIT WHEN FOUND;
         PERFORM pg_sleep(poll_interval_ms / 1000.0);

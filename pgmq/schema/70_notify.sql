@@ -6,15 +6,15 @@ CREATE FUNCTION pgmq._notify(view oid) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     relation text := (SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = view);
+    queue text;
 BEGIN
-    UPDATE pgmq.notify_insert_throttle t SET last_notified_at = clock_timestamp()
-    WHERE lower(t.queue_name) = substr(relation, 3)
-        AND (t.throttle_interval_ms = 0 OR t.last_notified_at <= clock_timestamp() - t.throttle_interval_ms * interval '1 ms');
-    IF FOUND THEN
-        PERFORM pg_notify(format('pgmq.%s.INSERT', relation), NULL);
-    END IF;
+    FOR queue IN UPDATE pgmq.notify_insert_throttle t SET last_notified_at = clock_timestamp()
+        WHERE lower(t.queue_name::text) = substr(relation, 3)
+            AND (t.throttle_interval_ms = 0 OR t.last_notified_at <= clock_timestamp() - t.throttle_interval_ms * interval '1 ms')
+        RETURNING t.queue_name LOOP
+        PERFORM pg_notify('pgmq.q_' || queue || '.INSERT', NULL);
+    END LOOP;
 END $$;
-ALTER FUNCTION pgmq._notify(oid) SET search_path = pg_catalog, pg_temp;
 REVOKE ALL ON FUNCTION pgmq._notify(oid) FROM PUBLIC;
 COMMENT ON FUNCTION pgmq._notify IS 'Internal: sends the notification of an insert, unless the last one is too young.';
 
@@ -25,7 +25,9 @@ COMMENT ON FUNCTION pgmq.notify_queue_listeners IS 'Does nothing: the functions 
 CREATE FUNCTION pgmq.disable_notify_insert(queue_name text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM format('pgmq.%I', pgmq.format_table_name(queue_name, 'q'))::regclass;
+    IF queue_name IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'queue_name must not be null';
+    END IF;
     DELETE FROM pgmq.notify_insert_throttle t WHERE t.queue_name = disable_notify_insert.queue_name;
 END $$;
 COMMENT ON FUNCTION pgmq.disable_notify_insert IS 'Ends the notifications of a queue.';
@@ -35,14 +37,14 @@ LANGUAGE plpgsql AS $$
 BEGIN
     IF throttle_interval_ms < 0 THEN
         RAISE EXCEPTION 'throttle_interval_ms must be non-negative';
-    ELSIF to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'q'))) IS NULL THEN
+    ELSIF queue_name IS NULL OR to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'q'))) IS NULL THEN
         RAISE EXCEPTION 'Queue "%" does not exist. Create it first using pgmq.create()', queue_name;
     END IF;
     PERFORM pgmq.disable_notify_insert(queue_name);
     INSERT INTO pgmq.notify_insert_throttle (queue_name, throttle_interval_ms) VALUES ($1, $2);
 END $$;
 COMMENT ON FUNCTION pgmq.enable_notify_insert IS
-'Lets each insert into the queue send NOTIFY on the channel pgmq.q_NAME.INSERT, but at most one in throttle_interval_ms (0: each).';
+'Lets each insert into the queue send NOTIFY on the channel pgmq.q_NAME.INSERT, with the name as it is given here, but at most one in throttle_interval_ms (0: each).';
 
 CREATE FUNCTION pgmq.update_notify_insert(queue_name text, throttle_interval_ms integer) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -11,26 +11,45 @@ CREATE FUNCTION pgmq._adopt_table(queue_name text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     name text := pgmq.format_table_name(queue_name, 'q');
+    archive text := pgmq.format_table_name(queue_name, 'a');
     old_name text := pgmq.format_table_name(queue_name, 'old');
-    old oid := to_regclass(format('pgmq.%I', name));
+    old pg_catalog.pg_class;
+    old_sequence text;
+    new_sequence text;
+    owner_name text;
     adopted bigint;
     privilege record;
 BEGIN
-    -- Steps: make room for the view, create the queue, go on with the ids, insert the messages, give the same rights, and
-    -- drop the table.
+    -- Steps: make room for the view, create the queue, go on with the ids, insert the messages, give the same rights and the
+    -- same owner, and drop the table.
     PERFORM pgmq.acquire_queue_lock(queue_name);
     EXECUTE format('LOCK TABLE pgmq.%I IN ACCESS EXCLUSIVE MODE', name);
+    SELECT * INTO old FROM pg_catalog.pg_class c WHERE c.oid = to_regclass(format('pgmq.%I', name));
+    owner_name := pg_catalog.pg_get_userbyid(old.relowner);
     EXECUTE format('ALTER TABLE pgmq.%I RENAME TO %I', name, old_name);
-    EXECUTE format('ALTER SEQUENCE pgmq.%I RENAME TO %I', name || '_msg_id_seq', old_name || '_msg_id_seq');
-    PERFORM pgmq._create(queue_name, false, false);
-    EXECUTE format('SELECT setval(%L, last_value, is_called) FROM pgmq.%I', format('pgmq.%I', name || '_msg_id_seq'), old_name || '_msg_id_seq');
+    old_sequence := pg_catalog.pg_get_serial_sequence(format('pgmq.%I', old_name), 'msg_id');
+    IF to_regclass(format('pgmq.%I', name || '_msg_id_seq')) IS NOT NULL THEN
+        EXECUTE format('ALTER SEQUENCE pgmq.%I RENAME TO %I', name || '_msg_id_seq', old_name || '_msg_id_seq');
+        old_sequence := pg_catalog.pg_get_serial_sequence(format('pgmq.%I', old_name), 'msg_id');
+    END IF;
+    PERFORM pgmq._make_queue(queue_name, old.relkind = 'p', old.relpersistence = 'u', current_user::regrole::oid);
+    new_sequence := (SELECT s.sequence FROM pgmq.queue_slot s WHERE s.view = to_regclass(format('pgmq.%I', name)));
+    EXECUTE format('SELECT setval(%L, last_value, is_called) FROM %s', new_sequence, old_sequence);
     EXECUTE format('SELECT count(pgmq._adopt(%L, o.msg_id, o.read_ct, o.enqueued_at, o.last_read_at, o.vt, o.message, o.headers)::text) FROM (SELECT * FROM pgmq.%I ORDER BY msg_id) o',
                    format('pgmq.%I', name), old_name) INTO adopted;
+    IF to_regclass(format('pgmq.%I', archive)) IS NULL THEN
+        PERFORM pgmq._create_archive(queue_name);
+        EXECUTE format('ALTER TABLE pgmq.%I OWNER TO %I', archive, owner_name);
+    END IF;
     FOR privilege IN SELECT a.privilege_type AS what, a.is_grantable AS further, COALESCE(quote_ident(r.rolname), 'PUBLIC') AS role
-        FROM pg_catalog.pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
-        WHERE c.oid = old AND a.grantee <> c.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') LOOP
+        FROM aclexplode(old.relacl) a LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+        WHERE a.grantee <> old.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') LOOP
         EXECUTE format('GRANT %s ON pgmq.%I TO %s%s', privilege.what, name, privilege.role, CASE WHEN privilege.further THEN ' WITH GRANT OPTION' ELSE '' END);
     END LOOP;
+    PERFORM pgmq._give(name, (SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = new_sequence::regclass)::text, owner_name);
+    IF old.relkind = 'p' AND pgmq._extension_exists('pg_partman') THEN
+        EXECUTE format('DELETE FROM %I.part_config WHERE parent_table = %L', (pgmq._partman()).schema_name, 'pgmq.' || name);
+    END IF;
     EXECUTE format('DROP TABLE pgmq.%I', old_name);
     RETURN adopted;
 END $$;

@@ -1,6 +1,6 @@
 /*
  * Functions of the extension pgmq, except those that claim (message_read.cpp): send, delete, archive,
- * set_vt, and the functions behind its views. Their SQL declarations are in /pgmq/schema.
+ * set_vt. Their SQL declarations are in /pgmq/schema.
  */
 #include "api/args.h"
 #include "api/message_args.h"
@@ -53,14 +53,25 @@ seconds_argument(FunctionCallInfo fcinfo, int i, const char *name)
 	return after_seconds(PG_GETARG_INT32(i));
 }
 
-/* Return the ids of the array, in ascending order, so that two calls cannot deadlock. */
+/*
+ * Return the ids of the array, without NULLs and without doubles, in ascending order, so that two
+ * calls cannot deadlock.
+ */
 static int
 message_ids(FunctionCallInfo fcinfo, int i, Datum **ids)
 {
 	if (!given(fcinfo, i))
 		return 0;
-	int n = elements_of(PG_GETARG_DATUM(i), INT8OID, "msg_ids", ids);
+	bool *nulls;
+	int elements;
+	int n = 0;
+	deconstruct_array(DatumGetArrayTypeP(PG_GETARG_DATUM(i)), INT8OID, sizeof(int64),
+					  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, ids, &nulls, &elements);
+	for (int element = 0; element < elements; element++)
+		if (!nulls[element])
+			(*ids)[n++] = (*ids)[element];
 	std::sort(*ids, *ids + n, [](Datum a, Datum b) { return DatumGetInt64(a) < DatumGetInt64(b); });
+	n = static_cast<int>(std::unique(*ids, *ids + n) - *ids);
 	return n;
 }
 
@@ -187,7 +198,7 @@ archive(FunctionCallInfo fcinfo, Datum *ids, int n, Archived archived)
 /* ---- set_vt ---- */
 
 static void
-set_times(FunctionCallInfo fcinfo, Datum *ids, int n, TimestampTz vt)
+set_times(FunctionCallInfo fcinfo, Datum *ids, int n)
 {
 	MessageQueue queue = message_queue(fcinfo, ACL_UPDATE);
 	ResultRows result(fcinfo, "message_record", message_columns);
@@ -195,19 +206,15 @@ set_times(FunctionCallInfo fcinfo, Datum *ids, int n, TimestampTz vt)
 	{
 		Message message;
 		CHECK_FOR_INTERRUPTS();
+		/* As in a table, a NULL is an error only if there is a row to write. */
+		if (!given(fcinfo, 2) && !read_message(queue, DatumGetInt64(ids[i]), false, &message))
+			continue;
+		TimestampTz vt = time_argument(fcinfo, 2, "vt");
 		if (set_message_time(queue, DatumGetInt64(ids[i]), vt) &&
 			read_message(queue, DatumGetInt64(ids[i]), true, &message))
 			result.put_values(message.values, message.nulls, kMessageColumns);
 	}
 }
-
-/* ---- the view of a queue ---- */
-
-static constexpr Column lease_columns[] = {
-	{"read_ct", kInt4, kOrNull},
-	{"last_read_at", kTimestamptz, kOrNull},
-	{"vt", kTimestamptz, kOrNull},
-};
 
 } // namespace pgq
 
@@ -227,8 +234,6 @@ PG_FUNCTION_INFO_V1(pgq_mq_archive);
 PG_FUNCTION_INFO_V1(pgq_mq_archive_many);
 PG_FUNCTION_INFO_V1(pgq_mq_set_vt);
 PG_FUNCTION_INFO_V1(pgq_mq_set_vt_many);
-PG_FUNCTION_INFO_V1(pgq_mq_lease);
-PG_FUNCTION_INFO_V1(pgq_mq_last_read);
 
 /* send(queue_name, msg), and with headers, a delay in seconds, a time, or two of these. */
 PGDLLEXPORT Datum
@@ -332,7 +337,7 @@ pgq_mq_set_vt(PG_FUNCTION_ARGS)
 {
 	start_write("pgmq.set_vt()");
 	Datum id = value_or_null(fcinfo, 1);
-	set_times(fcinfo, &id, given(fcinfo, 1) ? 1 : 0, time_argument(fcinfo, 2, "vt"));
+	set_times(fcinfo, &id, given(fcinfo, 1) ? 1 : 0);
 	return (Datum) 0;
 }
 
@@ -342,40 +347,7 @@ pgq_mq_set_vt_many(PG_FUNCTION_ARGS)
 	start_write("pgmq.set_vt()");
 	Datum *ids = nullptr;
 	int n = message_ids(fcinfo, 1, &ids);
-	set_times(fcinfo, ids, n, time_argument(fcinfo, 2, "vt"));
+	set_times(fcinfo, ids, n);
 	return (Datum) 0;
-}
-
-/*
- * The part of a message that its lease decides, for the view of the queue: NULL if the job has no
- * lease, or if the caller has no SELECT on the view.
- */
-PGDLLEXPORT Datum
-pgq_mq_lease(PG_FUNCTION_ARGS)
-{
-	start_verb("pgmq._lease()");
-	int64 job_id = DatumGetInt64(required(fcinfo, 0, "job_id"));
-	LeaseCopy lease;
-	if (!copy_message_lease(job_id, &lease) ||
-		!may_read_message(get_func_namespace(fcinfo->flinfo->fn_oid), job_id))
-		PG_RETURN_NULL();
-	TupleDesc desc;
-	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "pgmq._lease() must return a row");
-	check_row_type(desc, "_lease", lease_columns, lengthof(lease_columns));
-	Datum values[] = {Int32GetDatum(lease.attempt), TimestampTzGetDatum(lease.claimed_at),
-					  TimestampTzGetDatum(lease.expires_at)};
-	bool nulls[lengthof(values)] = {};
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
-}
-
-/* The time of the lease whose token is in the fence of a row; NULL if there was none. */
-PGDLLEXPORT Datum
-pgq_mq_last_read(PG_FUNCTION_ARGS)
-{
-	TimestampTz time;
-	if (!given(fcinfo, 0) || !last_read_at(PG_GETARG_INT64(0), &time))
-		PG_RETURN_NULL();
-	PG_RETURN_TIMESTAMPTZ(time);
 }
 }

@@ -253,7 +253,8 @@ pgq_mq_read_with_poll(PG_FUNCTION_ARGS)
 	start_write("pgmq.read_with_poll()");
 	ResultRows result(fcinfo, "message_record", message_columns);
 	MessageRead read = start_read(fcinfo, &result, 5);
-	int64 time = given(fcinfo, 3) ? PG_GETARG_INT32(3) * USECS_PER_SEC : 0;
+	/* NULL: wait without end, as the original does. */
+	int64 time = given(fcinfo, 3) ? PG_GETARG_INT32(3) * USECS_PER_SEC : kThousandYears;
 	int64 pause = given(fcinfo, 4) ? PG_GETARG_INT32(4) * INT64CONST(1000) : 0;
 	if (time > 0 && read.qty > 0)
 		poll(&read, time, Max(pause, INT64CONST(1000)));
@@ -283,13 +284,17 @@ pgq_mq_read_by_id(PG_FUNCTION_ARGS)
 PGDLLEXPORT Datum
 pgq_mq_pop(PG_FUNCTION_ARGS)
 {
+	/* Claim messages and end them; then end messages that a claim has left, without leases. */
 	start_write("pgmq.pop()");
 	ResultRows result(fcinfo, "message_record", message_columns);
 	MessageRead read{};
 	read.queue = message_queue(fcinfo, ACL_SELECT | ACL_DELETE);
 	read.ref = jobs_of(read.queue);
 	int most = given(fcinfo, 1) ? Min(PG_GETARG_INT32(1), kMostAtOnce) : kMostAtOnce;
-	if (most <= 0)
+	if (most < 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_ROW_COUNT_IN_LIMIT_CLAUSE),
+						errmsg("qty must not be negative")));
+	if (most == 0)
 		return (Datum) 0;
 	auto *messages = static_cast<Message *>(palloc(most * sizeof(Message)));
 	ClaimedMessages claimed = {&result, messages,

@@ -74,6 +74,7 @@ set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt)
 	int64 job_id = queue.job_id(msg_id);
 	Message message;
 	JobChange change{};
+	vt = time_of_job(vt);
 	change.set(kJobRunAt, TimestampTzGetDatum(vt));
 	/*
 	 * A message may be read, or its lease may end, between these steps. Then try again. A message that
@@ -99,16 +100,19 @@ differs(const Message &before, const Message &after, MessageColumn column)
 bool
 change_message(const MessageQueue &queue, const Message &before, const Message &after)
 {
+	/* Set the time, which ends the lease; then collect the columns that differ, and write them. */
 	using enum MessageColumn;
 	int64 msg_id = DatumGetInt64(before.get(kMsgId));
 	TimestampTz vt = DatumGetTimestampTz(after.get(kVt));
 	JobChange change{};
+	check_read_count(DatumGetInt32(after.get(kReadCt)));
 	if (!set_message_time(queue, msg_id, vt))
 		return false;
 	if (differs(before, after, kReadCt))
 		change.set(kJobAttempts, after.get(kReadCt));
 	if (differs(before, after, kEnqueuedAt))
-		change.set(kJobEnqueuedAt, after.get(kEnqueuedAt));
+		change.set(kJobEnqueuedAt,
+				   TimestampTzGetDatum(time_of_job(DatumGetTimestampTz(after.get(kEnqueuedAt)))));
 	if (differs(before, after, kMessage))
 	{
 		Datum null = DirectFunctionCall1(jsonb_in, CStringGetDatum("null"));

@@ -1,8 +1,10 @@
 #include "mq/message.h"
 
+#include "engine/queue_options.h"
 #include "engine/token.h"
 #include "load/attach.h"
 #include "mq/queue.h"
+#include "pg/clock.h"
 
 namespace pgq {
 
@@ -25,10 +27,24 @@ last_read_at(int64 fence, TimestampTz *time)
 	return token != 0;
 }
 
+TimestampTz
+time_of_job(TimestampTz time)
+{
+	return Max(Min(time, wall_now() + kThousandYears), TimestampTz{0});
+}
+
+void
+check_read_count(int32 read_ct)
+{
+	if (read_ct < 0)
+		ereport(ERROR, (errcode(ERRCODE_CHECK_VIOLATION), errmsg("read_ct must not be negative")));
+}
+
 int64
 fence_of(TimestampTz last_read_at)
 {
-	int64 prefix = (last_read_at - kYear2020) / 1000 - 1;
+	/* A fence of the future would make new leases of the job stale. */
+	int64 prefix = (Max(Min(last_read_at, wall_now()), kYear2020) - kYear2020) / 1000 - 1;
 	return greatest_of(Max(prefix, INT64CONST(1)));
 }
 

@@ -57,6 +57,15 @@ void show_lease(Message *message, int32 attempt, TimestampTz read_at, TimestampT
  */
 bool copy_message_lease(int64 job_id, LeaseCopy *lease);
 
+/*
+ * Return the nearest time that a row of a job can have: not before the year 2000, and at most a thousand
+ * years from now. A time without end is allowed for messages, but not for jobs.
+ */
+TimestampTz time_of_job(TimestampTz time);
+
+/* Raise 23514 if a message cannot have been read that often. */
+void check_read_count(int32 read_ct);
+
 /* Return the fence that says that the message was last read at that time. */
 int64 fence_of(TimestampTz last_read_at);
 

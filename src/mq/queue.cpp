@@ -14,7 +14,8 @@ enum SlotColumn : AttrNumber
 	kSlotView = 1,
 	kSlotSlot,
 	kSlotQueueId,
-	kSlotColumns = kSlotQueueId,
+	kSlotSequence,
+	kSlotColumns = kSlotSequence,
 };
 
 /* A queue that this session has found before. The slot of a view never changes. */
@@ -23,6 +24,7 @@ struct KnownQueue
 	Oid view; /* key of the hash table */
 	int32 slot;
 	int32 queue_id;
+	Oid sequence;
 };
 
 } // namespace
@@ -30,6 +32,7 @@ static constexpr Column slot_columns[kSlotColumns] = {
 	{"view", REGCLASSOID, kOrNull},
 	{"slot", INT4OID, kOrNull},
 	{"queue_id", INT4OID, kOrNull},
+	{"sequence", REGCLASSOID, kOrNull},
 };
 
 static constinit HTAB *known_queues = nullptr;
@@ -72,13 +75,16 @@ read_slots(Oid schema)
 		Oid view = DatumGetObjectId(value(kSlotView));
 		int32 slot = DatumGetInt32(value(kSlotSlot));
 		int32 queue_id = DatumGetInt32(value(kSlotQueueId));
-		if (is_null[0] || is_null[1] || is_null[2] || slot < 1 || slot > kMessageSlots)
+		Oid sequence = DatumGetObjectId(value(kSlotSequence));
+		if (is_null[0] || is_null[1] || is_null[2] || is_null[3] || slot < 1 ||
+			slot > kMessageSlots)
 			continue;
 		bool found;
 		auto *known =
 			static_cast<KnownQueue *>(hash_search(queues_of_session(), &view, HASH_ENTER, &found));
 		known->slot = slot;
 		known->queue_id = queue_id;
+		known->sequence = sequence;
 		view_of_slot[slot] = view;
 	}
 	systable_endscan(scan);
@@ -120,30 +126,47 @@ message_queue_of(Oid schema, Oid view)
 		known = known_queue(view);
 	}
 	queue.view = view;
-	if (name != nullptr)
-		queue.sequence = get_relname_relid(psprintf("%s_msg_id_seq", name), schema);
-	if (known == nullptr || !OidIsValid(queue.sequence))
+	if (known == nullptr)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("relation \"%s\" is not a queue", name != nullptr ? name : "?"),
 						errhint("A table that the original pgmq has left becomes a queue by "
 								"pgmq.adopt().")));
 	queue.slot = known->slot;
 	queue.queue_id = known->queue_id;
+	queue.sequence = known->sequence;
 	return queue;
+}
+
+/* Return the view of the queue with that name. */
+static Oid
+view_named(Oid schema, const char *name)
+{
+	Oid view = get_relname_relid(name, schema);
+	if (!OidIsValid(view))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"%s.%s\" does not exist", get_namespace_name(schema), name),
+				 errhint("Create the queue with pgmq.create().")));
+	return view;
 }
 
 MessageQueue
 find_message_queue(Oid schema, const text *name, AclMode needed)
 {
 	char *view_of_name = view_name(name);
-	Oid view = get_relname_relid(view_of_name, schema);
-	if (!OidIsValid(view))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-						errmsg("relation \"%s.%s\" does not exist", get_namespace_name(schema),
-							   view_of_name),
-						errhint("Create the queue with pgmq.create().")));
+	Oid view = view_named(schema, view_of_name);
 	/* Every bit is needed. */
 	if ((pg_class_aclmask(view, GetUserId(), needed, ACLMASK_ALL) & needed) != needed)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_VIEW, view_of_name);
+	return message_queue_of(schema, view);
+}
+
+MessageQueue
+find_readable_queue(Oid schema, const text *name)
+{
+	char *view_of_name = view_name(name);
+	Oid view = view_named(schema, view_of_name);
+	if (!may_read_column(view, nullptr))
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_VIEW, view_of_name);
 	return message_queue_of(schema, view);
 }
@@ -160,18 +183,28 @@ jobs_of(const MessageQueue &queue)
 	return ref;
 }
 
-bool
-may_read_message(Oid schema, int64 job_id)
+Oid
+view_of_message(Oid schema, int64 job_id)
 {
 	int64 slot = job_id / kMessageIds;
 	if (slot < 1 || slot > kMessageSlots)
-		return false;
-	if (!OidIsValid(view_of_slot[slot]) ||
-		!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(view_of_slot[slot])))
+		return InvalidOid;
+	Oid *view = &view_of_slot[slot];
+	if (!OidIsValid(*view) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(*view)))
 		read_slots(schema);
-	Oid view = view_of_slot[slot];
-	return OidIsValid(view) && SearchSysCacheExists1(RELOID, ObjectIdGetDatum(view)) &&
-		   pg_class_aclcheck(view, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(*view)) ? *view : InvalidOid;
+}
+
+bool
+may_read_column(Oid view, const char *column)
+{
+	if (pg_class_aclcheck(view, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
+		return true;
+	if (column == nullptr)
+		return pg_attribute_aclcheck_all(view, GetUserId(), ACL_SELECT, ACLMASK_ANY) == ACLCHECK_OK;
+	AttrNumber number = get_attnum(view, column);
+	return number > 0 &&
+		   pg_attribute_aclcheck(view, number, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
 } // namespace pgq

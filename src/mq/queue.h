@@ -15,9 +15,9 @@ inline constexpr int kMessageSlots = 8191;
 struct MessageQueue
 {
 	Oid view;
-	Oid sequence; /* of message ids */
 	int32 slot;
 	int32 queue_id; /* of the queue of pgq_ext that has the messages as jobs */
+	Oid sequence;	/* of message ids */
 
 	int64 job_id(int64 msg_id) const { return slot * kMessageIds + msg_id; }
 	bool has(int64 msg_id) const { return msg_id > 0 && msg_id < kMessageIds; }
@@ -45,7 +45,16 @@ MessageQueue message_queue_of(Oid schema, Oid view);
 /* Find the queue of pgq_ext that has the messages. Raises 42P01 if it was dropped. */
 QueueRef jobs_of(const MessageQueue &queue);
 
-/* Return whether the current role may read the messages of the slot of that job. */
-bool may_read_message(Oid schema, int64 job_id);
+/*
+ * Find the queue with that name, of whose view the caller may read any column. Raises 42P01, 42501,
+ * 55000.
+ */
+MessageQueue find_readable_queue(Oid schema, const text *name);
+
+/* Return the view of the slot of that job; InvalidOid if there is none. */
+Oid view_of_message(Oid schema, int64 job_id);
+
+/* Return whether the current role may read that column of the view; nullptr: any column. */
+bool may_read_column(Oid view, const char *column);
 
 } // namespace pgq

@@ -47,6 +47,11 @@ job_of_message(const MessageQueue &queue, const NewMessage &message, int64 msg_i
 static void
 next_ids(const MessageQueue &queue, int64 *ids, int n)
 {
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(queue.sequence)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the sequence of queue \"%s\" was dropped", get_rel_name(queue.view)),
+				 errhint("Drop the queue with pgmq.drop_queue(), and create it again.")));
 	draw_values(queue.sequence, ids, n);
 	for (int i = 0; i < n; i++)
 		if (!queue.has(ids[i]))
@@ -64,6 +69,7 @@ send_messages(const MessageQueue &queue, const NewMessage *messages, int n, Time
 	QueueRef ref;
 	NewJob batch[kInsertBatch];
 	TimestampTz now = wall_now();
+	vt = Max(time_of_job(vt), now);
 	if (!queue_for_publish(queue.queue_id, &ref))
 		(void) jobs_of(queue); /* raises the error */
 	enter_queue(ref, n);
@@ -73,7 +79,7 @@ send_messages(const MessageQueue &queue, const NewMessage *messages, int n, Time
 		CHECK_FOR_INTERRUPTS();
 		next_ids(queue, ids + done, part);
 		for (int i = 0; i < part; i++)
-			batch[i] = job_of_message(queue, messages[done + i], ids[done + i], now, Max(vt, now));
+			batch[i] = job_of_message(queue, messages[done + i], ids[done + i], now, vt);
 		enqueue_jobs(ref, batch, part, nullptr);
 		done += part;
 	}
@@ -84,6 +90,7 @@ insert_message(const MessageQueue &queue, Message *message, bool adopt)
 {
 	using enum MessageColumn;
 	QueueRef ref;
+	check_read_count(DatumGetInt32(message->get(kReadCt)));
 	if (!queue_for_publish(queue.queue_id, &ref))
 		(void) jobs_of(queue); /* raises the error */
 	if (!adopt)
@@ -94,8 +101,8 @@ insert_message(const MessageQueue &queue, Message *message, bool adopt)
 	}
 	NewJob job = job_of_message(queue, {message->get(kMessage), message->get(kHeaders)},
 								DatumGetInt64(message->get(kMsgId)),
-								DatumGetTimestampTz(message->get(kEnqueuedAt)),
-								DatumGetTimestampTz(message->get(kVt)));
+								time_of_job(DatumGetTimestampTz(message->get(kEnqueuedAt))),
+								time_of_job(DatumGetTimestampTz(message->get(kVt))));
 	job.set(kJobAttempts, message->get(kReadCt));
 	if (message->get(kLastReadAt) != 0)
 		job.set(kJobFence, Int64GetDatum(fence_of(DatumGetTimestampTz(message->get(kLastReadAt)))));

@@ -79,7 +79,7 @@ is((reply($one))[0], '3', 'a read with a condition looks again');
 
 new_queue('Tell', 0);
 my $listener = session($node);
-ask($listener, 'LISTEN "pgmq.q_tell.INSERT"');
+ask($listener, 'LISTEN "pgmq.q_Tell.INSERT"');
 # The names of the channels that the session has been told of, when it has been told of one.
 sub told
 {
@@ -93,12 +93,12 @@ sub told
 }
 sql(q{SELECT pgmq.enable_notify_insert('Tell', 3600000)});
 sql(q{SELECT pgmq.send('tell', '1')});
-is(told(), 'pgmq.q_tell.INSERT', 'a send notifies listeners, whatever the case of the name');
+is(told(), 'pgmq.q_Tell.INSERT', 'a send notifies listeners, whatever the case of the name');
 sql(q{SELECT pgmq.send('tell', '2')});
 is((ask($listener, 'SELECT pg_sleep(0.01)'))[1] // '', '', '... but not again within the interval');
 sql(q{SELECT pgmq.update_notify_insert('Tell', 0)});
 sql(q{INSERT INTO pgmq.q_tell (vt, message) VALUES (now(), '3')});
-is(told(), 'pgmq.q_tell.INSERT', '... as does an INSERT into the view');
+is(told(), 'pgmq.q_Tell.INSERT', '... as does an INSERT into the view');
 
 # ---- groups ----
 
