@@ -134,19 +134,6 @@ UPDATE pgq_ext.job SET queue_id = (SELECT queue_id FROM pgq_ext.queue WHERE queu
 ROLLBACK;
 SELECT queue, payload, attempt FROM pgq_claim_any('{count,undo}'), pgq_ack(job_id, lease);
 
--- Batches: a member whose claim is undone is no member in hand.
-SELECT pgq_create_batch() AS batch \gset
-SELECT count(pgq_enqueue('undo', '"member"', batch => :batch)), pgq_close_batch(:batch);
-BEGIN;
-SAVEPOINT s;
-SELECT payload FROM pgq_claim('undo');
-ROLLBACK TO s;
-\set VERBOSITY sqlstate
-SELECT pgq_enqueue('undo', '"late"', batch => :batch);
-\set VERBOSITY default
-ROLLBACK;
-SELECT payload, attempt FROM pgq_claim('undo'), pgq_ack(job_id, lease);
-
 SELECT pgq_ext.add_queue_columns();
 SELECT pgq_check();
 SELECT pgq_drop_queue('undo', force => true), pgq_drop_queue('count', force => true);

@@ -89,10 +89,9 @@ commit_lease(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)
 }
 
 /*
- * Undo a claim. If the claim call has returned, or if the row of the job has caused an error
- * (note_unreturnable()), the lease is lost, so the job loses an attempt; after a returned call only
- * without the option undo_rolled_back_claims (lose_claimed()). Otherwise the job is given back
- * without counting an attempt, or is set aside if the error was raised while its row was read.
+ * Undo a claim. If the row of the job has caused an error (note_unreturnable()), the job loses an
+ * attempt. If the claim call has returned, lose_claimed() decides. Otherwise the job is given back
+ * uncounted, or is set aside if the error was raised while its row was read.
  */
 static void
 undo_claim(const LeaseEffect &effect, int64 monotonic, QueueHold &hold)

@@ -118,6 +118,7 @@ unlike(slurp_file($node->logfile, $log), qr/have different versions/, '... and t
 sql("CREATE EXTENSION pgq_ext VERSION '$before'", 'updated');
 sql('ALTER EXTENSION pgq_ext UPDATE', 'updated');
 is(sql('SELECT pgq_ext.add_batch_columns()', 'updated'), 't', 'what an update does not add, since other sessions would wait for it');
+is(sql('SELECT pgq_ext.add_queue_columns()', 'updated'), 't', '... to the table of queues either');
 sql('CREATE EXTENSION pgq_ext',        'fresh');
 create_queue($node, 'q', '', $_) for 'updated', 'fresh'; # with it the segments
 

@@ -8,7 +8,7 @@ use Test::More;
 use PgqTest;
 use HandlerTest ':calls';
 
-my $node = handler_node('main', conf => "max_prepared_transactions = 9\n");
+my $node = handler_node('main', conf => "max_prepared_transactions = 9\nrestart_after_crash = on\n");
 sub sql { my ($sql, $db) = @_; return $node->safe_psql($db // 'postgres', $sql) }
 my ($one, $two) = map { session($node) } 1 .. 2;
 
