@@ -171,4 +171,12 @@ DO $$ DECLARE p int; BEGIN
     DELETE FROM pgq_ext.topic_pattern;
 END $$;
 DROP ROLE regress_pgq_maker, regress_pgq_chief;
+-- TRUNCATE drops the settings of all queues: a new queue may get the id of an earlier one.
+SELECT pgq_create_queue('one'), pgq_bind('by.*', 'one'), pgq_grant('one', 'pg_monitor', '{claim}');
+BEGIN;
+INSERT INTO pgq_ext.queue_handler SELECT queue_id, 0, '', '', 0, false, 1, '1 min', 1, '0', 0, '', false, true, 0, 15, now() FROM pgq_ext.queue WHERE queue = 'one';
+TRUNCATE pgq_ext.queue, pgq_ext.job, pgq_ext.dead_job, pgq_ext.attempt, pgq_ext.finished_job RESTART IDENTITY;
+COMMIT;
+SELECT (SELECT count(*) FROM pgq_ext.topic_binding) AS bindings, (SELECT count(*) FROM pgq_ext.queue_handler) AS handlers,
+(SELECT count(*) FROM pg_class WHERE relnamespace = 'pgq_ext'::regnamespace AND relname ~ '^rights_') AS rights;
 DROP FUNCTION published, try;

@@ -3,6 +3,7 @@
 #include "catalog/owner_sql.h"
 #include "catalog/queue_columns.h"
 #include "catalog/tables.h"
+#include "load/attach.h"
 
 namespace pgq {
 
