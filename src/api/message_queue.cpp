@@ -9,6 +9,7 @@
 #include "catalog/option_value.h"
 #include "catalog/owner_sql.h"
 #include "catalog/queue_row.h"
+#include "load/attach.h"
 #include "mq/message.h"
 #include "mq/queue.h"
 #include "row_changes/watch_list.h"
