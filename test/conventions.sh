@@ -176,4 +176,12 @@ if command -v clang-format-14 >/dev/null; then
 		convention 'C++ is formatted (make format)'
 fi
 
+if command -v gofmt >/dev/null; then
+	git ls-files 'clients/go/*.go' | xargs gofmt -l | convention 'the library for Go is formatted (gofmt)'
+fi
+# Exported names of the library for Go have comments.
+git ls-files 'clients/go/*.go' 'clients/go/pgx*/*.go' | grep -v '_test\.go$' |
+	xargs awk '/^(func|type|const) (\([a-z]+ \*?[A-Z][A-Za-z]*\) )?[A-Z]/ && last !~ /^\/\// { print FILENAME ":" FNR ": " $0 } { last = $0 }' |
+	convention 'exported names of the library for Go have comments'
+
 exit $status

@@ -3,93 +3,88 @@ package pgqext
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
 
-// Errors of pgq_ext, to be compared by errors.Is.
-var (
-	ErrStaleLease = errors.New("stale lease") // PQ001: the lease has ended; another worker may have the job
-	ErrQueueFull  = errors.New("queue full")  // PQ002: the queue has as many jobs as its option max_depth allows
-	ErrUnroutable = errors.New("unroutable")  // PQ003: no queue is bound to the topic, and MustRoute was set
-	ErrNotFound   = errors.New("not found")   // 42704: there is no such queue, job or batch
-	ErrDuplicate  = errors.New("duplicate")   // 23505: a job has the unique key, and OnConflict is "error"
-	errNoRow      = errors.New("no row returned")
-)
-
-var kinds = map[string]error{
-	"PQ001": ErrStaleLease, "PQ002": ErrQueueFull, "PQ003": ErrUnroutable, "42704": ErrNotFound, "23505": ErrDuplicate,
-}
-
-// An Error is an error of a kind above, with the error of the driver.
+// An Error is an error of the server. Err is the error of the driver, which has the detail and the hint.
+// errors.Is(err, &Error{Code: "40001"}) compares the SQLSTATE.
 type Error struct {
-	Kind error
+	Code string // SQLSTATE
 	Err  error
 }
 
-func (e *Error) Error() string        { return e.Err.Error() }
-func (e *Error) Unwrap() error        { return e.Err }
-func (e *Error) Is(target error) bool { return target == e.Kind }
+// Errors of pgq_ext, for errors.Is.
+var (
+	ErrStaleLease = &Error{"PQ001", errors.New("the lease is stale")} // another worker may have the job
+	ErrQueueFull  = &Error{"PQ002", errors.New("the queue is full")}  // it has as many jobs as max_depth allows
+	ErrUnroutable = &Error{"PQ003", errors.New("no queue is bound")}  // to the topic, and MustRoute was set
+	ErrNotFound   = &Error{"42704", errors.New("not found")}          // there is no such queue, job or batch
+	ErrDuplicate  = &Error{"23505", errors.New("duplicate job")}      // a job has the unique key, and OnConflict is "error"
+)
 
-// SQLState returns the SQLSTATE of an error of the server, or "".
-func SQLState(err error) string {
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) {
-		return state.SQLState()
-	}
-	return ""
+// Error returns the message of the driver.
+func (e *Error) Error() string { return fmt.Sprint(e.Err) }
+
+// Unwrap returns the error of the driver.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is returns whether target is an *Error with the same SQLSTATE.
+func (e *Error) Is(target error) bool {
+	other, is := target.(*Error)
+	return is && other.Code == e.Code
 }
 
-// typed returns the error as an *Error, or as it is if its SQLSTATE has no kind.
+// typed returns an error of the server as an *Error, and another error as it is.
 func typed(err error) error {
-	if kind := kinds[SQLState(err)]; kind != nil {
-		return &Error{kind, err}
+	var raised interface{ SQLState() string }
+	if errors.As(err, &raised) {
+		return &Error{raised.SQLState(), err}
 	}
 	return err
 }
 
-// isOfServer returns whether the server has raised the error, so that the connection can be used again.
-func isOfServer(err error) bool {
-	state := SQLState(err)
-	return state != "" && !strings.HasPrefix(state, "57P0") && !strings.HasPrefix(state, "08")
+var (
+	transient = regexp.MustCompile("^(08|25006|25P0[34]|40|53|55P03|57|58)") // no connection, a standby, a conflict, a timeout, a shortage
+	final     = regexp.MustCompile("^(42|3F)")                               // no right, no such thing
+)
+
+// isTransient returns whether the same call may succeed later, with another connection.
+func isTransient(err error) bool {
+	var e *Error
+	return err != nil && (!errors.As(err, &e) || transient.MatchString(e.Code))
 }
 
-// storable returns the text as PostgreSQL can store it: valid UTF-8 without NUL.
-func storable(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
+// isFinal returns whether each further claim would fail, too.
+func isFinal(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && final.MatchString(e.Code)
+}
+
+// storable returns the text of an error as PostgreSQL can store it: valid UTF-8 without NUL.
+func storable(err error) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(fmt.Sprint(err), "?"), "\x00", "?")
 }
 
 // A verdict is an error by which a handler decides what becomes of its job.
 type verdict struct {
-	err     error
-	release *time.Duration
-	retryIn *time.Duration
-	retry   bool
+	error
+	release, retry bool
+	in             any // an interval; nil: the backoff of the queue
 }
 
-func (v *verdict) Error() string { return v.err.Error() }
-func (v *verdict) Unwrap() error { return v.err }
+func (v *verdict) Unwrap() error { return v.error }
 
 // Discard makes a handler's error final: the job becomes a dead letter at once.
-func Discard(err error) error { return &verdict{err: err} }
+func Discard(err error) error { return &verdict{error: err} }
 
 // RetryIn lets the attempt fail, and the next one begin after that time.
-func RetryIn(d time.Duration, err error) error { return &verdict{err: err, retryIn: &d, retry: true} }
+func RetryIn(d time.Duration, err error) error {
+	return &verdict{error: err, retry: true, in: interval(d)}
+}
 
 // Release gives the job back, to be handed out after that time. No attempt is counted.
 func Release(d time.Duration) error {
-	return &verdict{err: fmt.Errorf("released for %v", d), release: &d}
-}
-
-// verdictOf returns what becomes of a job whose handler has returned the error.
-func verdictOf(err error, stopping bool) *verdict {
-	var v *verdict
-	if errors.As(err, &v) && (v.release != nil || !stopping) {
-		return v
-	}
-	if stopping {
-		var now time.Duration
-		return &verdict{err: err, release: &now}
-	}
-	return &verdict{err: err, retry: true}
+	return &verdict{error: fmt.Errorf("released for %v", d), release: true, in: interval(d)}
 }

@@ -103,7 +103,7 @@ export interface WorkerOptions {
   log?(level: 'info' | 'error', message: string, fields: Record<string, unknown>): void;
 }
 export class Worker {
-  /** Resolves when the worker has ended. */
+  /** Resolves when the worker has ended. Rejects if no more job can be claimed: the queue was dropped, for example. */
   done: Promise<void>;
   /** The number of jobs in work. */
   readonly running: number;

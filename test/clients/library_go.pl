@@ -1,19 +1,12 @@
-# The library for Go, with pgx 4
+# The library for Go, with pgx 4; in the nightly tests with the race detector, for which everything must be compiled again
 use strict;
 use warnings;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use Cwd;
-use IPC::Run;
+use GoTest;
 use LibraryTest;
 
-# In the way of the time before modules, which Debian's packages need.
-my $dir = PostgreSQL::Test::Utils::tempdir();
-mkdir "$dir/src";
-symlink getcwd() . '/clients/go', "$dir/src/pgqext";
+my ($dir) = go_modules('v0.0.1');
 {
 	local @ENV{qw(GOPATH GO111MODULE GOCACHE)} = ("$dir:/usr/share/gocode", 'off', "$ENV{TESTDATADIR}/go");
-	my $out = '';
-	IPC::Run::run([ 'go', 'build', '-o', "$dir/subject", 'pgqext/test/subject' ], '<', \undef, '>', \$out, '2>&1') or die $out;
+	go($dir, 'build', ($ENV{LONG_SCENARIOS} ? '-race' : ()), '-o', "$dir/subject", "$GoTest::module/test/subject");
 }
 run_scenarios('Go', "$dir/subject");

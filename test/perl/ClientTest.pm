@@ -303,26 +303,11 @@ sub restart_server
 
 # ---- the test ----
 
-# worker_test FILE, option => value...
-#   command => sub { PROGRAM, WAY, LABEL }: returns the command that starts the worker
-#   build   => sub { FILE }: builds the example and returns PROGRAM; without it PROGRAM is FILE
-#   odd     => [ PATTERN, LINE ]: inserts LINE before the first line that matches; it fails with an odd text for an address "odd..."
-#   at_once => N: number of jobs that the worker runs at the same time
-#   helper  => PROGRAM: the program that the worker runs for each statement
-sub worker_test
+# Three workers in each way: one is killed, one is told to stop, and one goes on after a restart of the server.
+sub test_three_ways
 {
-	my ($file, %options) = @_;
-	my $command_of = sub
-	{
-		my $program = $options{build} ? $options{build}->(@_) : $_[0];
-		return sub { $options{command}->($program, @_) };
-	};
-	my $command = $command_of->($file);
-	my $odd_command = $command_of->(with_odd_error($file, @{ $options{odd} }));
-	start_servers(bouncer => "server_login_retry = 1\nquery_wait_timeout = 20"); # it is as patient as 120 s
-	start_standby();
+	my ($command, %options) = @_;
 	my %worker;
-	make_database($_) for @ways;
 	fails_at_first($command);
 	for my $way (@ways)
 	{
@@ -356,7 +341,33 @@ sub worker_test
 		quietly(sub { $worker{$way}{a}{run}->finish });
 		check_effects($way, $options{at_once} // 1);
 	}
-	check_odd_errors($odd_command);
+	return;
+}
+
+# worker_test FILE, option => value...
+#   command => sub { PROGRAM, WAY, LABEL }: returns the command that starts the worker
+#   build   => sub { FILE }: builds the example and returns PROGRAM; without it PROGRAM is FILE
+#   odd     => [ PATTERN, LINE ]: inserts LINE before the first line that matches; it fails with an odd text for an address "odd..."
+#   at_once => N: number of jobs that the worker runs at the same time
+#   helper  => PROGRAM: the program that the worker runs for each statement
+# SCENARIO in the environment runs only the scenarios whose name matches.
+sub worker_test
+{
+	my ($file, %options) = @_;
+	my $command_of = sub
+	{
+		my $program = $options{build} ? $options{build}->(@_) : $_[0];
+		return sub { $options{command}->($program, @_) };
+	};
+	my $command = $command_of->($file);
+	start_servers(bouncer => "server_login_retry = 1\nquery_wait_timeout = 20"); # it is as patient as 120 s
+	start_standby();
+	make_database($_) for @ways;
+	if (!$ENV{SCENARIO})
+	{
+		test_three_ways($command, %options);
+		check_odd_errors($command_of->(with_odd_error($file, @{ $options{odd} })));
+	}
 	run_example_scenarios($file, $node, $standby, sub { my ($way, $name) = @_; return start_worker($way, $name, $command) });
 	stop_servers();
 	return;

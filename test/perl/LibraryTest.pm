@@ -101,8 +101,9 @@ sub start_worker
 	}
 	my $worker = { label => "$name of $queue", output => '' };
 	my %environment = environment_of($worker->{label}, $where);
+	local $SIG{INT} = 'DEFAULT'; # a shell may have started the tests without it
 	local @ENV{keys %environment} = values %environment;
-	$worker->{run} = IPC::Run::start([ @command, argument({ queues => [$queue], %$options }) ], '<', \undef, '>', \$worker->{output}, '2>&1',
+	$worker->{run} = IPC::Run::start([ @command, argument({ queues => [$queue], wait => 1, %$options }) ], '<', \undef, '>', \$worker->{output}, '2>&1',
 		IPC::Run::timeout(3 * $PostgreSQL::Test::Utils::timeout_default));
 	$worker->{pid} = $worker->{run}->{KIDS}[0]{PID};
 	$workers{$name} = $worker;
@@ -173,7 +174,7 @@ sub enqueue
 	my ($times, @payloads) = @_;
 	for my $payload (@payloads)
 	{
-		my $steps = $json->encode($example ? { to => $json->encode($payload) } : { steps => $payload }) =~ s/'/''/gr;
+		my $steps = $json->encode($example ? { to => JSON::PP->new->encode($payload) } : { steps => $payload }) =~ s/'/''/gr;
 		my $id = sql("SELECT min(id) FROM pgq_enqueue_many('$queue', (SELECT jsonb_agg(jsonb_build_object('payload', '$steps'::jsonb)) FROM generate_series(1, $times))) id");
 		$job //= $id;
 	}
@@ -198,14 +199,15 @@ my %steps = (
 		my ($condition) = @_;
 		ok(wait_until_true($condition), $condition) or diag(map { "$_->{label}: $_->{output}\n" } values %workers);
 	},
-	is => sub { my ($query, $value) = @_; is(sql($query), $value, $query) },
+	is => sub { my ($query, $value) = @_; is(sql($query), $value, $query =~ s/[^ -~]/?/gr) },
 	says => sub { my ($name, $pattern) = @_; ok(wait_until_says($workers{$name}, $pattern), "$name says $pattern") or diag($workers{$name}{output}) },
 	silent => sub { my ($name, $pattern) = @_; pump($workers{$name}); unlike($workers{$name}{output}, qr/$pattern/, "$name does not say $pattern") },
 	complains => sub {
 		my ($name) = @_;
 		ok(wait_until_says($workers{$name}, $example ? '.' : '"event": ?"error"'), "$name says that there is an error") or diag($workers{$name}{output});
 	},
-	signal => sub { my ($name, $signal) = @_; kill $signal => $workers{$name}{pid} },
+	# A worker that stands still or dies does so with its helper processes; an example has a process group of its own.
+	signal => sub { my ($name, $signal) = @_; kill $signal => $workers{$name}{pid} * ($example && $signal ne 'TERM' ? -1 : 1) },
 	ends => sub {
 		my ($name, $status) = @_;
 		my $worker = $workers{$name};
@@ -252,7 +254,7 @@ my $handler = q{
 				WHEN 'gate' THEN PERFORM FROM gate;
 				WHEN 'fail' THEN RAISE '%', step ->> 1;
 				WHEN 'fail_at_first' THEN
-					IF (SELECT attempts FROM pgq_ext.job WHERE id = NEW.job_id) = 0 THEN RAISE '%', step ->> 1; END IF;
+					IF (SELECT attempts FROM pgq_ext.job WHERE job_id = NEW.job_id) = 0 THEN RAISE '%', step ->> 1; END IF;
 				WHEN 'enqueue' THEN PERFORM pgq_enqueue(step -> 1 ->> 0, step -> 1 -> 1);
 			END CASE;
 		END LOOP;
@@ -265,7 +267,7 @@ sub prepare_example
 {
 	$db = $through eq 'pooler' ? 'transaction' : 'direct';
 	$queue = 'mail';
-	sql(q{SELECT count(pgq_drop_queue(queue, true)) FROM pgq_ext.queue});
+	sql(q{SELECT count(pgq_drop_queue(queue, force => true)) FROM pgq_ext.queue});
 	sql("DROP TABLE IF EXISTS sent; DROP FUNCTION IF EXISTS handle; $handler");
 	return;
 }
@@ -284,6 +286,11 @@ sub run_scenario
 		eval { $steps{$what}->(map { filled($_) } @arguments); 1 } or do { fail("$what: $@"); last };
 		last if !Test::More->builder->is_passing;
 		note(sprintf '%.1f s after %s', seconds_since($start), $what);
+	}
+	if ($gate)
+	{
+		end_session($gate);
+		undef $gate;
 	}
 	for my $worker (grep { !$_->{ended} } values %workers)
 	{
@@ -316,7 +323,7 @@ sub run_scenarios
 	return;
 }
 
-# The scenarios for that kind of subject. PGQ_LONG=1 in the environment runs also those that take long.
+# The scenarios for that kind of subject. LONG_SCENARIOS=1 in the environment runs also those that take long.
 sub run_all_for
 {
 	my ($kind, $language) = @_;
@@ -324,7 +331,7 @@ sub run_all_for
 	{
 		next if $ENV{SCENARIO} && $scenario->{name} !~ /$ENV{SCENARIO}/;
 		next if !grep { $_ eq $kind || $_ eq $language } @{ $scenario->{for} // ['library'] };
-		next if !$ENV{PGQ_LONG} && grep { $_ eq $kind } @{ $scenario->{long} // [] };
+		next if !$ENV{LONG_SCENARIOS} && grep { $_ eq $kind } @{ $scenario->{long} // [] };
 		subtest "$language: $scenario->{name}" => sub { run_scenario($scenario) };
 	}
 	return;

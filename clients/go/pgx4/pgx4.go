@@ -1,44 +1,40 @@
-// Package pgx4 connects pgqext with the driver pgx 4. Another version of pgx needs a package like this.
+// Package pgx4 connects pgqext with the driver pgx 4.
 package pgx4
 
 import (
 	"context"
+	"net"
+	"time"
 
 	"github.com/jackc/pgconn"
 	"github.com/jackc/pgx/v4"
 
-	"pgqext"
+	pgqext "github.com/pgq-ext/pgq_ext/clients/go"
 )
 
 // A Querier is a *pgx.Conn, a pgx.Tx or a *pgxpool.Pool.
 type Querier interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
 type db struct{ Querier }
 
-func (d db) Exec(ctx context.Context, sql string, args ...any) error {
-	_, err := d.Querier.Exec(ctx, sql, args...)
-	return err
-}
-
-func (d db) Query(ctx context.Context, sql string, args []any, scan func(pgqext.Row) error) error {
+func (d db) Query(ctx context.Context, sql string, args ...any) (found []string, err error) {
 	rows, err := d.Querier.Query(ctx, sql, args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer rows.Close()
 	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
+		found = append(found, string(rows.RawValues()[0]))
 	}
-	return rows.Err()
+	return found, rows.Err()
 }
 
-// Wrap returns what the functions of pgqext take, for producers.
-func Wrap(q Querier) pgqext.DB { return db{q} }
+// DB returns what the functions of pgqext take.
+func DB(q Querier) pgqext.DB { return db{q} }
+
+// Tx returns the transaction of a handler, for a worker with the option Tx. Its method Begin makes a savepoint.
+func Tx(job *pgqext.Job) pgx.Tx { return job.DB.(db).Querier.(pgx.Tx) }
 
 type conn struct {
 	db
@@ -47,7 +43,9 @@ type conn struct {
 
 func (c conn) IsClosed() bool                  { return c.raw.IsClosed() }
 func (c conn) Close(ctx context.Context) error { return c.raw.Close(ctx) }
-func (c conn) Raw() any                        { return c.raw }
+func (c conn) InTx(ctx context.Context, body func(pgqext.DB) error) error {
+	return c.raw.BeginFunc(ctx, func(tx pgx.Tx) error { return body(db{tx}) })
+}
 
 // Connect connects to the primary among the hosts of the connection string, or of PGHOST. Behind a pooler in transaction
 // mode, add statement_cache_mode=describe to the string.
@@ -57,11 +55,17 @@ func Connect(connString string) func(context.Context) (pgqext.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-		raw, err := pgx.ConnectConfig(ctx, config)
-		if err != nil {
-			return nil, err
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary
+		// A host that does not answer must leave time for the others.
+		config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
+			if err == nil {
+				err = c.SetDeadline(time.Now().Add(5 * time.Second))
+			}
+			return c, err
 		}
-		return conn{db{raw}, raw}, nil
+		config.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { return c.Conn().SetDeadline(time.Time{}) }
+		raw, err := pgx.ConnectConfig(ctx, config)
+		return conn{db{raw}, raw}, err
 	}
 }

@@ -110,7 +110,7 @@ class Worker {
 
   #abortAll() {
     this.#aborting = true;
-    for (const job of this.#running) job.abort(new Error('the worker stops'));
+    for (const job of this.#running.values()) job.abort(new Error('the worker stops'));
   }
 
   // ---- claims and heartbeats ----
@@ -275,7 +275,7 @@ class Worker {
       if (this.#options.tx) await this.#inTransaction(job);
       else await this.#acknowledge(job, await this.#handler(job));
     } catch (error) {
-      problem = typed(error) ?? new Error('undefined');
+      problem = error instanceof Error ? typed(error) : new Error(textOf(error), { cause: error });
     }
     job.ended = true;
     const outcome = problem === undefined ? 'acked' : await this.#answer(job, problem);
@@ -390,7 +390,7 @@ async function drain(db, queues, handler, { tx = false, limit = Infinity, ...opt
       await ack(db, job, textOfResult(await handler(job, tx ? db : undefined)));
       if (tx) await db.query('COMMIT');
     } catch (error) {
-      problem = typed(error);
+      problem = error instanceof Error ? typed(error) : new Error(textOf(error), { cause: error });
       if (tx) await db.query('ROLLBACK');
       outcome = await settle(db, job, problem, false);
     }

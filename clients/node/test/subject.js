@@ -39,6 +39,7 @@ const STEPS = {
   sleep_at_first: (job, tx, seconds) => (job.attempt === 1 ? rest(job, seconds) : undefined),
   busy: (job, tx, seconds) => sleep(seconds * 1000),
   busy_at_first: (job, tx, seconds) => sleep(job.attempt === 1 ? seconds * 1000 : 0),
+  busy_next: (job, tx, seconds) => sleep(job.attempt > 1 ? seconds * 1000 : 0),
   gate: (job, tx) => tx.query('SELECT FROM gate'),
   swallow: (job, tx, text) => tx.query(text).catch(() => {}),
   fail: (job, tx, text) => { throw new Error(text); },
@@ -102,9 +103,9 @@ async function main() {
   const worker = await pgq.work(queues, handle, {
     ...camelKeys(options),
     before: (job) => { say({ event: 'before', job: job.id, headers: job.headers }); broken(); },
-    after: (job, outcome, error) => { say({ event: 'after', job: job.id, outcome, error: error?.message }); broken(); },
+    after: (job, outcome, error) => { say({ event: 'after', job: job.id, outcome, error: error?.message?.slice(0, 1000) }); broken(); },
     error: (error) => { say({ event: 'error', message: error.message }); broken(); },
-    log: (level, message) => { say({ event: 'log', level, message }); broken(); },
+    log: (level, message) => { say({ event: 'log', level, message: message.slice(0, 1000) }); broken(); },
   });
   say({ event: 'started' });
   await worker.done;

@@ -279,7 +279,8 @@ class Worker:
             except (psycopg.Error, PgqError) as error:
                 if job.begun:
                     raise
-                await self._report(error)
+                if tries > 0:  # the first time, a connection may have been closed because it was idle
+                    await self._report(error)
             await asyncio.sleep(self.options.pause(tries - 2))
             tries += 1
             if job.aborted.is_set():

@@ -98,7 +98,10 @@ def text_of(error):
 
 def line_of(error):
     """Return the text of an error for a log. The method __str__ of an error may fail, too."""
-    return text_of(error).rstrip().rsplit("\n", 1)[-1]
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return type(error).__name__
 
 
 __all__ = [

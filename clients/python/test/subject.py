@@ -101,7 +101,9 @@ def step(job, tx, name, value):
 
 
 def name_of(job, name):
-    """Steps for the first attempt only."""
+    """Steps for the first attempt only, or for the next ones only."""
+    if name.endswith("_next"):
+        return name.removesuffix("_next") if job.attempt > 1 else "nothing"
     return name.removesuffix("_at_first") if job.attempt == 1 or not name.endswith("_at_first") else "nothing"
 
 
@@ -237,9 +239,9 @@ def main():
     say(event="started")
     options.update(
         before=lambda job: hook("before", job=job.id, headers=job.headers),
-        after=lambda job, outcome, error: hook("after", job=job.id, outcome=outcome, error=repr(error)),
+        after=lambda job, outcome, error: hook("after", job=job.id, outcome=outcome, error=repr(error)[:1000]),
         error=lambda error: hook("error", message=str(error)),
-        log=lambda level, message, **fields: hook("log", level=level, message=message))
+        log=lambda level, message, **fields: hook("log", level=level, message=message[:1000]))
     queues = options.pop("queues")
     if in_loop:
         asyncio.run(aio.work(queues, handle_async, **options))

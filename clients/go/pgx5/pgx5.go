@@ -1,0 +1,71 @@
+// Package pgx5 connects pgqext with the driver pgx 5.
+package pgx5
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	pgqext "github.com/pgq-ext/pgq_ext/clients/go"
+)
+
+// A Querier is a *pgx.Conn, a pgx.Tx or a *pgxpool.Pool.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+type db struct{ Querier }
+
+func (d db) Query(ctx context.Context, sql string, args ...any) (found []string, err error) {
+	rows, err := d.Querier.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		found = append(found, string(rows.RawValues()[0]))
+	}
+	return found, rows.Err()
+}
+
+// DB returns what the functions of pgqext take.
+func DB(q Querier) pgqext.DB { return db{q} }
+
+// Tx returns the transaction of a handler, for a worker with the option Tx. Its method Begin makes a savepoint.
+func Tx(job *pgqext.Job) pgx.Tx { return job.DB.(db).Querier.(pgx.Tx) }
+
+type conn struct {
+	db
+	raw *pgx.Conn
+}
+
+func (c conn) IsClosed() bool                  { return c.raw.IsClosed() }
+func (c conn) Close(ctx context.Context) error { return c.raw.Close(ctx) }
+func (c conn) InTx(ctx context.Context, body func(pgqext.DB) error) error {
+	return pgx.BeginFunc(ctx, c.raw, func(tx pgx.Tx) error { return body(db{tx}) })
+}
+
+// Connect connects to the primary among the hosts of the connection string, or of PGHOST. Behind a pooler in transaction
+// mode, add default_query_exec_mode=cache_describe to the string.
+func Connect(connString string) func(context.Context) (pgqext.Conn, error) {
+	return func(ctx context.Context) (pgqext.Conn, error) {
+		config, err := pgx.ParseConfig(connString)
+		if err != nil {
+			return nil, err
+		}
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary
+		// A host that does not answer must leave time for the others.
+		config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
+			if err == nil {
+				err = c.SetDeadline(time.Now().Add(5 * time.Second))
+			}
+			return c, err
+		}
+		config.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { return c.Conn().SetDeadline(time.Time{}) }
+		raw, err := pgx.ConnectConfig(ctx, config)
+		return conn{db{raw}, raw}, err
+	}
+}
