@@ -85,7 +85,8 @@ sample()
 # run_library KIND CONCURRENCY: $side works for $seconds, or until a tenth of its jobs is left. Records the rate.
 run_library()
 {
-	local table left add program now count begin first pid
+	local table left add program now count begin first pid library_stock=$library_stock
+	[[ $side != pg_boss* || $library_stock -lt 5000 ]] || library_stock=5000 # each fetch sorts all waiting jobs
 	show
 	library_jobs "$side"
 	library_program "$side" "$@"
