@@ -8,7 +8,7 @@ use Results;
 our @EXPORT = qw(library_goals library_tables $library_text);
 
 our $library_text = <<'MD' =~ s/\n\z//r;
-A side is one process with the worker of a library, or with a copied example, which has one job at a time. The handler does nothing (*noop*), or updates one of 1,000 rows (*update*). In the libraries and examples of pgq_ext the update and the ack are one transaction; graphile-worker and pg-boss complete the job in another one. "10 at a time" is the concurrency of the worker. graphile-worker, *many*, has `localQueue` of that size and `completeJobBatchDelay: 0`. pg-boss runs a loop of `fetch` and `complete` for each job at a time, since its `work()` polls at most every 0.5 s; *many* is one loop, which fetches and completes as many jobs at once. Ratios compare with `clients/node`.
+A side is one process with the worker of a library, or with a copied example, which has one job at a time. The handler does nothing (*noop*), or updates one of 1,000 rows (*update*). In the libraries and examples of pgq_ext the update and the ack are one transaction; graphile-worker and pg-boss complete the job in another one. "10 at a time" is the concurrency of the worker. graphile-worker, *many*, has `localQueue` of that size and `completeJobBatchDelay: 0`. pg-boss runs a loop of `fetch` and `complete` for each job at a time, since its `work()` polls at most every 0.5 s; *many* is one loop, which fetches and completes as many jobs at once. Its queue has at most 5,000 jobs, since each fetch sorts all waiting jobs. Ratios compare with `clients/node`.
 MD
 
 my @names = (

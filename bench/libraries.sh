@@ -63,12 +63,14 @@ library_program()
 	esac
 }
 
-# library_jobs SIDE: sets table, and left to the query that counts its jobs, and add to the start of one that adds some
+# library_jobs SIDE: sets table, and left to the query that counts its jobs, and add and after to what is around the jobs in one that adds some
 library_jobs()
 {
+	after=''
 	case $1 in
 		graphile*) table=graphile_worker._private_jobs left='FROM graphile_worker._private_jobs'
-			add="SELECT count(graphile_worker.add_job('mail', payload::json))" ;;
+			add="SELECT count(*) FROM graphile_worker.add_jobs(ARRAY(
+				SELECT ('mail', payload::json, null, null, null, null, null, null)::graphile_worker.job_spec" after='))' ;;
 		pg_boss*) table=pgboss.job left="FROM pgboss.job WHERE name = 'mail' AND state < 'completed'"
 			add="INSERT INTO pgboss.job (name, data) SELECT 'mail', payload" ;;
 		*) table=pgq_ext.job left='FROM pgq_ext.job'
@@ -85,13 +87,14 @@ sample()
 # run_library KIND CONCURRENCY: $side works for $seconds, or until a tenth of its jobs is left. Records the rate.
 run_library()
 {
-	local table left add program now count begin first pid
+	local table left add after program now count begin first pid library_stock=$library_stock
+	[[ $side != pg_boss* || $library_stock -lt 5000 ]] || library_stock=5000 # each fetch sorts all waiting jobs
 	show
 	library_jobs "$side"
 	library_program "$side" "$@"
 	read -r now count < <(sample)
 	sql -c "$add FROM (SELECT jsonb_build_object('to', 'somebody@example.com', 'template', i % 1000) AS payload
-		FROM generate_series(1, $library_stock - $count) i) AS new" >/dev/null &&
+		FROM generate_series(1, $library_stock - $count) i) AS new $after" >/dev/null &&
 		sql -c "VACUUM ANALYZE $table" -c 'VACUUM ANALYZE account' -c CHECKPOINT || die 'cannot fill'
 	"${program[@]}" >"$work/library.log" 2>&1 &
 	pid=$!

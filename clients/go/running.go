@@ -226,14 +226,14 @@ func (r *running) claim(most int, wait time.Duration, begin func(*Job)) error {
 // extend extends the leases, and cancels the contexts of the jobs that have none any more.
 func (r *running) extend(jobs []*Job) error {
 	return r.use(r.control, func(conn Conn) error {
-		kept, err := whichOf(jobs, conn, `unnest(ARRAY(SELECT lease FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)
+		kept, err := whichOf(jobs, conn, `unnest(ARRAY(SELECT n FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS held(job_id, lease, n)
 			WHERE pgq_extend(job_id, lease) IS NOT NULL))`)
 		if err != nil {
 			return err
 		}
 		r.beat = time.Now()
-		for _, job := range jobs {
-			if !kept[job.Lease] {
+		for i, job := range jobs { // several jobs may have leases of the same number
+			if !kept[int64(i+1)] {
 				job.lost.Store(true)
 				job.cancel()
 			}

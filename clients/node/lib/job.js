@@ -106,13 +106,13 @@ async function release(db, job, seconds = 0) {
   return row.released;
 }
 
-/** Extends leases; returns those that have not ended. A job may be there twice, with a lease that it has lost. */
+/** Extends leases; returns the jobs that still have theirs. Jobs may have leases of the same number, and a job two leases. */
 async function extend(db, jobs) {
   const rows = await query(db,
-    `SELECT lease FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)
+    `SELECT n FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS held(job_id, lease, n)
      WHERE pgq_extend(job_id, lease) IS NOT NULL`,
     leasesOf(jobs));
-  return new Set(rows.map((row) => row.lease));
+  return new Set(rows.map((row) => jobs[row.n - 1]));
 }
 
 module.exports = { Job, claim, ackClaim, ack, ackCommit, ackMany, fail, release, extend };

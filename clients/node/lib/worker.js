@@ -36,7 +36,7 @@ class Worker {
   #options;
   #control = null; // the connection that claims
   #pool;
-  #running = new Map(); // lease: Job; the worker may get a job again while it still runs
+  #running = new Set(); // the jobs in work; the worker may get a job again while it still runs
   #acks = []; // jobs that wait to be acknowledged together: { job, resolve, reject }
   #acking = false; // a connection of the pool is acknowledging them
   #waits = false; // the claim in progress may wait for a job
@@ -110,7 +110,7 @@ class Worker {
 
   #abortAll() {
     this.#aborting = true;
-    for (const job of this.#running.values()) job.abort(new Error('the worker stops'));
+    for (const job of this.#running) job.abort(new Error('the worker stops'));
   }
 
   // ---- claims and heartbeats ----
@@ -181,7 +181,7 @@ class Worker {
       const jobs = acks.map(({ job }) => job);
       const rows = await this.#inTime(30, ackClaim(this.#control, jobs, this.#queues[0], most, this.#options));
       for (const { job, resolve } of acks) {
-        this.#running.delete(job.lease);
+        this.#running.delete(job);
         resolve();
       }
       this.#take(rows);
@@ -210,9 +210,9 @@ class Worker {
       job.interval = Math.max(50, Math.min(this.#options.heartbeat * 1000, job.length / 3));
       job.expires = now + job.length;
       this.#beat = Math.min(this.#running.size === 0 ? Infinity : this.#beat, now + job.interval);
-      this.#running.set(job.lease, job);
+      this.#running.add(job);
       this.#attempt(job).catch((error) => this.#report(error)).finally(() => {
-        this.#running.delete(job.lease);
+        this.#running.delete(job);
         this.#wake();
       });
     }
@@ -220,19 +220,19 @@ class Worker {
 
   /** Extends the leases, also those of jobs that wait for their ack, but in tx mode the ack and the commit do. */
   async #extend() {
-    const jobs = [...this.#running.values()].filter((job) => !(job.ended && this.#options.tx));
+    const jobs = [...this.#running].filter((job) => !(job.ended && this.#options.tx));
     const held = await extend(this.#control, jobs);
     const now = performance.now();
     this.#beat = now + Math.min(...jobs.map((job) => job.interval));
     for (const job of jobs) {
-      if (held.has(job.lease)) job.expires = now + job.length;
+      if (held.has(job)) job.expires = now + job.length;
       else if (!job.ended) job.abort(new StaleLeaseError(new Error('the lease is lost, or the job is cancelled')));
     }
   }
 
   /** Without a connection, the leases end by the clock. */
   #abortExpired() {
-    const expired = [...this.#running.values()].filter((job) => job.expires < performance.now() && !job.ended);
+    const expired = [...this.#running].filter((job) => job.expires < performance.now() && !job.ended);
     for (const job of expired) job.abort(new StaleLeaseError(new Error('the lease has expired, since the worker has no connection')));
   }
 

@@ -82,7 +82,7 @@ class Worker:
         self.options = Options(**options)
         self.pool = _Pool(self.options)
         self.control = None
-        self.running = {}  # lease: (job, task of the attempt); the worker may get a job again while it still runs
+        self.running = {}  # job: task of the attempt; the worker may get a job again while it still runs
         self.changed = asyncio.Event()
         self.stopping = self.aborting = False
         self.timer = None
@@ -175,26 +175,26 @@ class Worker:
             job = self._new_job(row)
             job.interval = min(self.options.heartbeat, job.interval)
             self.beat = min(self.beat if self.running else float("inf"), time.monotonic() + job.interval)
-            self.running[job.lease] = (job, asyncio.create_task(self._attempt(job)))
+            self.running[job] = asyncio.create_task(self._attempt(job))
 
     def _new_job(self, row):
         return Job(row, self.pool, asyncio.Event())
 
     async def _extend(self):
         """Extend the leases, also those of jobs that wait for their ack, but in tx mode the ack and the commit do."""
-        jobs = [job for job, _ in self.running.values() if not (job.ended and self.options.tx)]
+        jobs = [job for job in self.running if not (job.ended and self.options.tx)]
         held = await asyncio.wait_for(calls.extend(self.control, jobs), 30)
         now = time.monotonic()
         self.beat = now + min((job.interval for job in jobs), default=1)
         for job in jobs:
-            if job.lease in held:
+            if job in held:
                 job.expires = now + job.length
             elif not job.ended:
                 self._abort(job, StaleLeaseError("the lease is lost, or the job is cancelled"))
 
     def _abort_expired(self):
         """Without a connection, the leases end by the clock."""
-        for job, _ in self.running.values():
+        for job in list(self.running):
             if job.expires < time.monotonic() and not job.ended:
                 self._abort(job, StaleLeaseError("the lease has expired, since the worker has no connection"))
 
@@ -206,7 +206,7 @@ class Worker:
 
     def _abort_all(self):
         self.aborting = True
-        for job, _ in self.running.values():
+        for job in list(self.running):
             self._abort(job, TimeoutError("the worker stops"))
 
     async def _pause(self, seconds):
@@ -259,7 +259,7 @@ class Worker:
                 outcome = await self._answer(job, problem)
             await self._hook(self.options.after, job, outcome, problem)
         finally:
-            del self.running[job.lease]
+            del self.running[job]
             self.changed.set()
 
     async def _handle(self, job, *args):

@@ -189,10 +189,11 @@ def ack_many(db, jobs):
 
 
 def extend(db, jobs):
-    """Extend leases; return those that have not ended. A job may be there twice, with a lease that it has lost."""
-    sql = """SELECT lease AS r FROM unnest(%s::bigint[], %s::bigint[]) AS held(job_id, lease)
+    """Extend leases; return the jobs that still have theirs. Jobs may have leases of the same number, and a job two leases."""
+    sql = """SELECT n AS r FROM unnest(%s::bigint[], %s::bigint[]) WITH ORDINALITY AS held(job_id, lease, n)
              WHERE pgq_extend(job_id, lease) IS NOT NULL"""
-    return run(db, sql, [[job.id for job in jobs], [job.lease for job in jobs]], lambda rows: set(_column(rows)))
+    values = [[job.id for job in jobs], [job.lease for job in jobs]]
+    return run(db, sql, values, lambda rows: {jobs[n - 1] for n in _column(rows)})
 
 
 def settle(db, job, error, stopping=False):
