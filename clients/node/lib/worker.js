@@ -1,6 +1,6 @@
 'use strict';
 const { setTimeout: sleep } = require('node:timers/promises');
-const { connectToPrimary, Connections } = require('./connections');
+const { connectToPrimary, inTime, close, Connections } = require('./connections');
 const { DiscardError, RetryError, ReleaseError, StaleLeaseError, isFinal, isTransient, textOf, typed } = require('./errors');
 const { Job, claim, ackClaim, ack, ackCommit, ackMany, fail, release, extend } = require('./job');
 const { json } = require('./produce');
@@ -65,7 +65,7 @@ class Worker {
     for (const signal of this.#options.signals) process.on(signal, this.#onSignal);
     try {
       this.#control = await connectToPrimary(this.#options.connection);
-      this.#take(await this.#inTime(30, claim(this.#control, this.#queues, this.#options.concurrency, 0, this.#options)));
+      this.#take(await inTime(this.#control, 30, claim(this.#control, this.#queues, this.#options.concurrency, 0, this.#options)));
     } catch (error) {
       this.#end();
       throw error;
@@ -143,7 +143,7 @@ class Worker {
   /** Extends the leases if it is time; then acknowledges and claims jobs, or waits for a hand. */
   async #round() {
     const left = () => (this.#running.size > 0 ? Math.max(0, this.#beat - performance.now()) : Infinity);
-    if (left() === 0) await this.#inTime(30, this.#extend());
+    if (left() === 0) await inTime(this.#control, 30, this.#extend());
     if (this.#acks.length > 0) {
       if (this.#acknowledgesHere()) {
         await this.#acknowledgeAndClaim();
@@ -159,7 +159,7 @@ class Worker {
     const wait = Math.min(this.#options.wait, left() / 1000);
     this.#waits = true;
     try {
-      this.#take(await this.#inTime(wait + 30, claim(this.#control, this.#queues, free, Number(wait.toFixed(3)), this.#options)));
+      this.#take(await inTime(this.#control, wait + 30, claim(this.#control, this.#queues, free, Number(wait.toFixed(3)), this.#options)));
     } finally {
       this.#waits = false;
     }
@@ -179,7 +179,7 @@ class Worker {
     const most = this.#options.concurrency - this.#running.size + acks.length;
     try {
       const jobs = acks.map(({ job }) => job);
-      const rows = await this.#inTime(30, ackClaim(this.#control, jobs, this.#queues[0], most, this.#options));
+      const rows = await inTime(this.#control, 30, ackClaim(this.#control, jobs, this.#queues[0], most, this.#options));
       for (const { job, resolve } of acks) {
         this.#running.delete(job);
         resolve();
@@ -189,17 +189,6 @@ class Worker {
       this.#acks.unshift(...acks);
       this.#acknowledgeAll();
       if (!(error instanceof StaleLeaseError)) throw error;
-    }
-  }
-
-  /** Ends the connection if there is no answer in that many seconds: a server that hangs keeps it alive. */
-  async #inTime(seconds, answer) {
-    const { stream } = this.#control.connection;
-    const timer = setTimeout(() => stream.destroy(), seconds * 1000);
-    try {
-      return await answer;
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -243,7 +232,7 @@ class Worker {
   }
 
   #drop() {
-    this.#control?.end().catch(() => {});
+    if (this.#control) close(this.#control);
     this.#control = null;
     this.#acknowledgeAll();
   }
@@ -299,7 +288,7 @@ class Worker {
 
   #transact(job) {
     return this.#pool.use(async (tx) => {
-      await tx.query('BEGIN');
+      await inTime(tx, 30, tx.query('BEGIN'));
       job.begun = true;
       job.db = tx;
       try {
@@ -308,7 +297,7 @@ class Worker {
         await ackCommit(tx, job, textOfResult(result));
       } catch (error) {
         job.ended = false;
-        await tx.query('ROLLBACK').catch(() => { tx.broken = true; });
+        await inTime(tx, 30, tx.query('ROLLBACK')).catch(() => { tx.broken = true; });
         throw error;
       }
     }, () => job.begun);
@@ -359,7 +348,7 @@ class Worker {
   async #persist(call) {
     for (let tries = 0; ; tries++) {
       try {
-        return await this.#pool.use(call);
+        return await this.#pool.use((db) => inTime(db, 30, call(db)));
       } catch (error) {
         if (!isTransient(error) || tries === 10 || (this.#aborting && tries > 0)) throw error;
         await sleep(Math.min(10000, 200 * 2 ** tries) * (0.5 + Math.random()));
