@@ -1,7 +1,7 @@
 'use strict';
 const { setTimeout: sleep } = require('node:timers/promises');
 const { connectToPrimary, inTime, close, Connections } = require('./connections');
-const { DiscardError, RetryError, ReleaseError, StaleLeaseError, isFinal, isTransient, textOf, typed } = require('./errors');
+const { DiscardError, RetryError, ReleaseError, StaleLeaseError, isFinal, isTransient, textOf } = require('./errors');
 const { Job, claim, ackClaim, ack, ackCommit, ackMany, fail, release, extend } = require('./job');
 const { json } = require('./produce');
 
@@ -264,7 +264,7 @@ class Worker {
       if (this.#options.tx) await this.#inTransaction(job);
       else await this.#acknowledge(job, await this.#handler(job));
     } catch (error) {
-      problem = error instanceof Error ? typed(error) : new Error(textOf(error), { cause: error });
+      problem = error instanceof Error ? error : new Error(textOf(error), { cause: error });
     }
     job.ended = true;
     const outcome = problem === undefined ? 'acked' : await this.#answer(job, problem);
@@ -379,7 +379,7 @@ async function drain(db, queues, handler, { tx = false, limit = Infinity, ...opt
       await ack(db, job, textOfResult(await handler(job, tx ? db : undefined)));
       if (tx) await db.query('COMMIT');
     } catch (error) {
-      problem = error instanceof Error ? typed(error) : new Error(textOf(error), { cause: error });
+      problem = error instanceof Error ? error : new Error(textOf(error), { cause: error });
       if (tx) await db.query('ROLLBACK');
       outcome = await settle(db, job, problem, false);
     }
