@@ -300,7 +300,7 @@ class Worker {
         await inTime(tx, 30, tx.query('ROLLBACK')).catch(() => { tx.broken = true; });
         throw error;
       }
-    }, () => job.begun);
+    }, (error) => job.begun && error?.code !== '25006'); // behind a pooler, the server may have become a standby
   }
 
   /** Acknowledges together what ends together; a result needs a call of its own. */
