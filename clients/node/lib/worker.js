@@ -36,6 +36,7 @@ class Worker {
   #options;
   #control = null; // the connection that claims
   #pool;
+  #db = { query: (...args) => this.#pool.use((db) => inTime(db, 30, db.query(...args))) }; // for the methods of jobs
   #running = new Set(); // the jobs in work; the worker may get a job again while it still runs
   #acks = []; // jobs that wait to be acknowledged together: { job, resolve, reject }
   #acking = false; // a connection of the pool is acknowledging them
@@ -194,7 +195,7 @@ class Worker {
 
   #take(rows) {
     for (const row of rows) {
-      const job = new Job(row, { query: (...args) => this.#pool.use((db) => db.query(...args)) });
+      const job = new Job(row, this.#db);
       const now = performance.now();
       job.interval = Math.max(50, Math.min(this.#options.heartbeat * 1000, job.length / 3));
       job.expires = now + job.length;
@@ -299,6 +300,8 @@ class Worker {
         job.ended = false;
         await inTime(tx, 30, tx.query('ROLLBACK')).catch(() => { tx.broken = true; });
         throw error;
+      } finally {
+        job.db = this.#db; // soon, tx has the transaction of another job
       }
     }, (error) => job.begun && error?.code !== '25006'); // behind a pooler, the server may have become a standby
   }
@@ -364,7 +367,7 @@ function work(queues, handler, options) {
 
 /**
  * For tests: runs the jobs that are ready, one by one, until no job is ready. db: a client outside of a transaction.
- * Returns [{ job, outcome, error }]. Each job is tried once; errors of the handler are reported to the server.
+ * Returns [{ job, outcome, error }]. A job whose next attempt is ready by then runs again, so pass `limit` if it always is.
  */
 async function drain(db, queues, handler, { tx = false, limit = Infinity, ...options } = {}) {
   const ended = [];
