@@ -301,6 +301,8 @@ class Worker:
         except BaseException:
             job.ended = False
             raise
+        finally:
+            job.db = self.pool  # soon, the connection has the transaction of another job
 
     async def _acknowledge(self, job, value):
         """Acknowledge together what ends together; a result needs a call of its own."""
