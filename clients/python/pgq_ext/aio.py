@@ -264,6 +264,8 @@ class Worker:
 
     async def _handle(self, job, *args):
         """Run the handler as a task, which can be cancelled without ending the attempt."""
+        if job.aborted.is_set():  # while the job waited for a connection
+            raise job.abort_reason
         job.task = asyncio.create_task(self.handler(job, *args))
         try:
             return await job.task
