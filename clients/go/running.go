@@ -127,7 +127,7 @@ func (r *running) persist(call func(Conn) error) (err error) {
 type pooled struct{ *running }
 
 func (p pooled) Query(ctx context.Context, sql string, args ...any) (found []string, err error) {
-	err = p.use(p.pool, func(conn Conn) (err error) { found, err = conn.Query(ctx, sql, args...); return err })
+	err = p.use(p.pool, func(conn Conn) (err error) { found, err = conn.Query(ctx, sql, args...); return typed(err) })
 	return found, err
 }
 
