@@ -211,7 +211,7 @@ func (r *running) claim(most int, wait time.Duration, begin func(*Job)) error {
 			FROM pgq_claim_any($1, $2, wait => $3::text::interval, lease_time => nullif($4, '0 us')::interval,
 				worker => nullif($5, '')))`, r.Queues, most, interval(wait), interval(r.LeaseTime), r.Label)
 		for _, job := range jobs {
-			r.every = math.Min(r.every, job.LeaseSeconds/3)
+			r.every = math.Max(0.05, math.Min(r.every, job.LeaseSeconds/3))
 			job.DB, job.acked = pooled{r}, make(chan error, 1)
 			job.ctx, job.cancel = context.WithCancel(r.aborting)
 			r.mutex.Lock()
