@@ -114,7 +114,7 @@ func closeConn(conn Conn) {
 
 // persist repeats the call while it may succeed later, as long as the job may still be this worker's.
 func (r *running) persist(call func(Conn) error) (err error) {
-	for tries := 0; tries < 12 && (tries < 2 || r.stopping.Err() == nil); tries++ {
+	for tries := 0; tries < 12 && (tries < 2 || r.aborting.Err() == nil); tries++ {
 		if err = r.use(r.pool, call); !isTransient(err) {
 			return err
 		}
