@@ -323,8 +323,9 @@ func (r *running) inTransaction(ctx context.Context, job *Job) (err error) {
 		}
 		return typed(problem)
 	})
-	if err == nil {
-		err = problem
+	if problem != nil { // the handler has not begun
+		r.report(problem)
+		return &verdict{error: problem, release: true, in: interval(0)}
 	}
 	return err
 }
