@@ -318,6 +318,9 @@ func (r *running) inTransaction(ctx context.Context, job *Job) (err error) {
 		if begun && err == nil {
 			err = typed(problem)
 		}
+		if err != nil && errors.Is(guarded(func() error { return typed(err) }), &Error{Code: "25006"}) {
+			closeConn(conn) // behind a pooler, the server may have become a standby
+		}
 		if begun {
 			return nil
 		}
