@@ -10,9 +10,10 @@ from psycopg.errors import error_from_result
 
 from .errors import typed
 
+# With these settings of TCP, a machine that is down is noticed within seconds.
 DEFAULTS = {
-    "connect_timeout": 5, "target_session_attrs": "read-write", "application_name": "kombu",
-    "client_encoding": "UTF8",
+    "connect_timeout": 5, "target_session_attrs": "read-write", "application_name": "kombu", "client_encoding": "UTF8",
+    "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10000,
 }
 
 
