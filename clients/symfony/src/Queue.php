@@ -47,7 +47,8 @@ final class Queue
 
             return $row;
         } catch (TransportException $error) {
-            if (!$this->connected || !Database::isLost($error) || microtime(true) - ($this->lostSince ??= microtime(true)) >= $configuration->reconnectTime) {
+            $now = hrtime(true) / 1e9; // not the time of day, which can be set
+            if (!$this->connected || !Database::isLost($error) || $now - ($this->lostSince ??= $now) >= $configuration->reconnectTime) {
                 throw $error;
             }
 
