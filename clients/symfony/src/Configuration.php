@@ -47,7 +47,7 @@ final class Configuration
     /** Returns a new PDO. */
     public readonly \Closure $connect;
 
-    public function __construct(string $dsn, array $options)
+    public function __construct(#[\SensitiveParameter] string $dsn, array $options)
     {
         if (!preg_match(self::DSN, $dsn, $parts)) {
             throw new InvalidArgumentException('The DSN of the pgq transport is invalid. Example: pgq://user:password@host/database?queue=mail');
