@@ -206,7 +206,7 @@ module Pgq
         leases.each do |lease|
           control { |db| Database.rows(db, 'pgq_extend', [lease.id, lease.lease], {}) }
         end
-      rescue PG::Error => e
+      rescue StandardError => e
         @logger.error("pgq: heartbeat: #{e.message.strip}")
       end
 
