@@ -1,8 +1,8 @@
 'use strict';
 const { typed } = require('./errors');
 
-/** A number means seconds; a string is an interval of PostgreSQL. */
-const interval = (value) => (typeof value === 'number' ? `${value} s` : value);
+/** A number means seconds; a string is an interval of PostgreSQL, which has no exponent (5e-7). */
+const interval = (value) => (typeof value === 'number' ? `${value.toFixed(6)} s` : value);
 const json = (value) => JSON.stringify(value === undefined ? null : value);
 const time = (value) => (value instanceof Date ? value.toISOString() : value);
 const same = (value) => value;
