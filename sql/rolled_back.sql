@@ -76,7 +76,7 @@ ROLLBACK TO s;
 SELECT payload, attempt FROM pgq_ack_next(:job_id, :lease, 'undo');
 COMMIT;
 SELECT count(*) FROM pgq_claim('undo');
-SELECT payload, attempt FROM pgq_ext.lease JOIN pgq_ext.job USING (job_id), pgq_ack(job_id, lease);
+SELECT payload, attempt FROM pgq_ext.lease JOIN pgq_ext.job USING (job_id), pgq_ack(job_id, lease) ORDER BY payload;
 SELECT payload, attempt FROM pgq_claim('undo'), pgq_ack(job_id, lease);
 SELECT pgq_alter_queue('undo', concurrency => 0);
 
