@@ -59,7 +59,11 @@ func (s *server) Query(ctx context.Context, sql string, args ...any) ([]string, 
 		if s.lost {
 			return nil, nil
 		}
-		return strings.Split(strings.Trim(fmt.Sprint(args[1]), "[]"), " "), nil
+		numbers := []string{}
+		for i := range args[0].([]int64) {
+			numbers = append(numbers, fmt.Sprint(i+1))
+		}
+		return numbers, nil
 	case strings.Contains(sql, "pgq_ack_many"):
 		for range args[0].([]int64) {
 			s.ended = append(s.ended, "acked")
