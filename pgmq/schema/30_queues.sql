@@ -18,9 +18,9 @@ CREATE FUNCTION pgmq._may_read(job_id bigint, column_name text DEFAULT NULL) RET
 LANGUAGE c VOLATILE COST 1 AS 'MODULE_PATHNAME', 'pgq_mq_may_read';
 COMMENT ON FUNCTION pgmq._may_read IS 'Internal: whether the caller has SELECT on that column of the view of the message''s queue, or on any column.';
 
--- The views of all queues and some functions read this view. It shows a caller only the messages of the queues whose view the
--- caller may read. So every role may read it, and the owner of q_NAME needs no right to pgq_ext.job. Its rows are filtered
--- before a function of the caller can see them (security_barrier).
+-- The views of all queues read this one, and so do functions. It shows a caller the messages of those queues only whose
+-- view the caller may read, so everybody may read it, and the owner of q_NAME needs no right to pgq_ext.job. Its rows are
+-- filtered before a function of the caller can look at them (security_barrier).
 CREATE VIEW pgmq._message WITH (security_barrier) AS
     SELECT j.job_id, j.queue_id, j.job_id % 1099511627776 AS msg_id, COALESCE((j.lease).read_ct, j.attempts) AS read_ct, j.enqueued_at,
            COALESCE((j.lease).last_read_at, CASE WHEN j.attempts > 0 THEN pgmq._last_read(j.fence) END) AS last_read_at,

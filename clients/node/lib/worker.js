@@ -192,7 +192,7 @@ class Worker {
     }
   }
 
-  /** Closes the connection if there is no answer in that many seconds: a server that hangs does not close it. */
+  /** Ends the connection if there is no answer in that many seconds: a server that hangs keeps it alive. */
   async #inTime(seconds, answer) {
     const { stream } = this.#control.connection;
     const timer = setTimeout(() => stream.destroy(), seconds * 1000);
