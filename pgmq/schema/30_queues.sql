@@ -6,7 +6,7 @@ COMMENT ON FUNCTION pgmq._row() IS 'Internal: makes INSERT, UPDATE and DELETE on
 
 CREATE FUNCTION pgmq._lease(job_id bigint, OUT read_ct integer, OUT last_read_at timestamptz, OUT vt timestamptz) RETURNS record
 LANGUAGE c VOLATILE COST 1 AS 'MODULE_PATHNAME', 'pgq_mq_lease';
-COMMENT ON FUNCTION pgmq._lease IS 'Internal: what the lease of a message says, for the view of its queue; NULL if nobody reads the message, or if the caller may not read the view.';
+COMMENT ON FUNCTION pgmq._lease IS 'Internal: the columns of a message that its lease decides, for the view of its queue. NULL if the message is not being read, or if the caller may not read the view.';
 
 CREATE FUNCTION pgmq._last_read(fence bigint) RETURNS timestamptz
 LANGUAGE c IMMUTABLE PARALLEL SAFE COST 1 AS 'MODULE_PATHNAME', 'pgq_mq_last_read';
@@ -61,7 +61,7 @@ END $$;
 REVOKE ALL ON FUNCTION pgmq._free_slot FROM PUBLIC;
 COMMENT ON FUNCTION pgmq._free_slot IS 'Internal: a slot that no queue has, and of which no message is left.';
 
--- The table of the archive is made by this function, or kept if there is one.
+-- If the archive exists, it is kept.
 CREATE FUNCTION pgmq._create_archive(queue_name text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -130,7 +130,7 @@ BEGIN
             engine_name := 'pgmq.slot-' || slot;
         END IF;
         id := pgmq._make_jobs(engine_name);
-        -- DROP EXTENSION leaves the messages, as with the original: go on with them.
+        -- DROP EXTENSION has left the messages, as with the original. Keep them.
         SELECT max(j.job_id) INTO last_job FROM pgq_ext.job j WHERE j.queue_id = id;
         IF last_job < 1099511627776 THEN
             RAISE object_not_in_prerequisite_state USING MESSAGE = format('queue "%s" of pgq_ext has jobs that are not messages', engine_name),
@@ -147,7 +147,7 @@ BEGIN
         IF octet_length(sequence_name) > 63 OR EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.sequence = to_regclass(format('pgmq.%I', sequence_name))) THEN
             sequence_name := 'q_slot_' || slot || '_msg_id_seq';
         END IF;
-        -- DROP EXTENSION leaves the sequence, too. Another role may have made one of this name.
+        -- DROP EXTENSION has left the sequence, too. Another role may also have created a sequence with this name.
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I AS bigint INCREMENT 1 MINVALUE 1 MAXVALUE 1099511627775 NO CYCLE', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
@@ -201,7 +201,7 @@ COMMENT ON FUNCTION pgmq."create" IS 'Creates a queue, or does nothing if there 
 
 CREATE FUNCTION pgmq.create_unlogged(queue_name text) RETURNS void
 LANGUAGE sql AS $$ SELECT pgmq._create(queue_name, false, true) $$;
-COMMENT ON FUNCTION pgmq.create_unlogged IS 'As pgmq.create: messages are logged here, too, and survive a crash.';
+COMMENT ON FUNCTION pgmq.create_unlogged IS 'As pgmq.create. Messages are logged, and survive a crash.';
 
 -- ---- dropping queues ----
 
@@ -240,7 +240,7 @@ BEGIN
     RETURN true;
 END $$;
 REVOKE ALL ON FUNCTION pgmq._drop_queue FROM PUBLIC;
-COMMENT ON FUNCTION pgmq._drop_queue IS 'Internal: drops all of a queue but its archive, for the caller, who must own the view. Returns false if there is no such queue.';
+COMMENT ON FUNCTION pgmq._drop_queue IS 'Internal: drops a queue without its archive. The caller must own the view. Returns false if there is no such queue.';
 
 CREATE FUNCTION pgmq._end_queue(queue_name text) RETURNS boolean
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_end_queue';
@@ -308,7 +308,7 @@ BEGIN
     PERFORM pgmq.format_table_name(queue_name, 'a');
     RAISE WARNING 'detach_archive(queue_name) is deprecated and is a no-op. It will be removed in PGMQ v2.0. Archive tables are no longer member objects.';
 END $$;
-COMMENT ON FUNCTION pgmq.detach_archive IS 'Does nothing but a WARNING.';
+COMMENT ON FUNCTION pgmq.detach_archive IS 'Does nothing, and emits a WARNING.';
 
 CREATE FUNCTION pgmq.create_fifo_index(queue_name text) RETURNS void
 LANGUAGE plpgsql AS $$

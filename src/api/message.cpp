@@ -69,8 +69,8 @@ seconds_argument(FunctionCallInfo fcinfo, int i, const char *name)
 }
 
 /*
- * Return the ids of the array, without NULLs and without doubles, in ascending order, so that two
- * calls cannot deadlock.
+ * Return the ids of the array without NULLs and duplicates. The order is ascending, so that two calls
+ * cannot deadlock.
  */
 static int
 message_ids(FunctionCallInfo fcinfo, int i, Datum **ids)
@@ -111,8 +111,8 @@ for_each_id(const Datum *ids, int n, Visit visit)
 /* ---- send ---- */
 
 /*
- * Send the notifications that pgmq.enable_notify_insert() has asked for. The table of throttles is
- * empty in most databases, which one look at the size of its file shows.
+ * Send the notifications that pgmq.enable_notify_insert() has asked for. In most databases the table
+ * of throttles is empty; the size of its file shows this without a scan.
  */
 void
 notify_of_insert(FunctionCallInfo fcinfo, const MessageQueue &queue)
