@@ -31,14 +31,14 @@ type running struct {
 // patience is how long the worker waits for an answer before it takes the connection for lost.
 const patience = 30 * time.Second
 
-// own is rows, for calls of the worker itself, which no context of a handler may end.
+// own calls rows with a context of the worker, so that no context of a handler ends the call.
 func own[T any](db DB, wait time.Duration, from string, args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), wait+patience)
 	defer cancel()
 	return rows[T](ctx, db, from, args...)
 }
 
-// backoff is how long to wait after that many failed tries: at random, so that not all workers come at once. (The numbers
+// backoff is how long to wait after that many failed tries: a random time, so that not all workers connect at once. (The numbers
 // of math/rand are the same in each process before Go 1.20.)
 func backoff(tries int) time.Duration {
 	random := float64(time.Now().UnixNano()/100%1000) / 1000
@@ -186,7 +186,7 @@ func (r *running) pause(d time.Duration) {
 	}
 }
 
-// round extends the leases if it is time. Then it claims jobs for free hands, or waits for a hand.
+// round extends the leases if it is time. Then it claims as many jobs as can start at once, or waits until a job has ended.
 func (r *running) round(begin func(*Job)) error {
 	jobs, wait := r.jobs(), r.Wait.Seconds()
 	if len(jobs) > 0 {
@@ -244,7 +244,7 @@ func (r *running) extend(jobs []*Job) error {
 
 // ---- one job ----
 
-// attempt runs the handler, and gives its answer to the server.
+// attempt runs the handler, and reports its result or its error to the server.
 func (r *running) attempt(job *Job) {
 	ctx := job.ctx
 	if r.stopping.Err() != nil {
@@ -333,7 +333,7 @@ func (r *running) inTransaction(ctx context.Context, job *Job) (err error) {
 	return err
 }
 
-// acknowledgeAll acknowledges together what has ended since the last time.
+// acknowledgeAll acknowledges, in one call, all jobs that have ended since the call before.
 func (r *running) acknowledgeAll() {
 	for job := range r.acks {
 		batch := []*Job{job}

@@ -22,7 +22,7 @@ type Conn interface {
 	Close(ctx context.Context) error
 }
 
-// Logger gets what the worker has to say: a message, then names and values in turn. A *slog.Logger is one.
+// Logger gets the messages of the worker: a text, then names and values in turn. A *slog.Logger is a Logger.
 type Logger interface {
 	Info(message string, fields ...any)
 	Error(message string, fields ...any)
@@ -58,8 +58,8 @@ type Worker struct {
 	Error  func(err error)
 }
 
-// Main is all that the main function of a worker needs: Run until SIGTERM or SIGINT. If Run returns an error, Main logs it
-// and ends the program.
+// Main calls Run, and stops it on SIGTERM or SIGINT. If Run returns an error, Main logs the error and ends the program. The
+// main function of a worker needs nothing else.
 func (w Worker) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -70,8 +70,8 @@ func (w Worker) Main() {
 
 // Run runs jobs until ctx is done. Then it claims no more jobs, and returns when those in work have ended. After StopTimeout
 // the contexts of the handlers that still run are cancelled, and jobs whose handlers then return an error are released,
-// without a counted attempt. Run returns an error if there is no primary at
-// the start, and when the worker may not claim: no right, no such queue, no extension.
+// without a counted attempt. Run returns an error if there is no primary at the start, or if the worker cannot claim: it has no
+// right, or there is no such queue or no extension.
 func (w Worker) Run(ctx context.Context) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -20,8 +20,8 @@ CREATE TABLE pgmq.meta (
 COMMENT ON TABLE pgmq.meta IS
 'The queues, one row for each. is_partitioned and is_unlogged say how a queue was created. Only the archive of a queue is partitioned, and no queue is unlogged.';
 
--- The library reads the columns of this table by position: src/mq/queue.cpp. A view of another database, or of a dump
--- before its restore, has another OID, so a dump names the view.
+-- The library reads the columns of this table by position: src/mq/queue.cpp. The columns `view` and `sequence` have the type
+-- regclass, so a dump contains names: after a restore the view and the sequence have other OIDs.
 CREATE TABLE pgmq.queue_slot (
     view     regclass PRIMARY KEY,
     slot     integer UNIQUE NOT NULL CHECK (slot BETWEEN 1 AND 8191),
@@ -31,20 +31,20 @@ CREATE TABLE pgmq.queue_slot (
 COMMENT ON TABLE pgmq.queue_slot IS
 'For each view q_NAME: its slot, the queue of pgq_ext that has its messages as jobs, and the sequence of its message ids. The id of a job is slot * 2^40 + msg_id.';
 
--- Slots are given out in turn, so that a slot is not used again soon.
+-- Slots are given out one after the other, so the slot of a dropped queue is not used again soon.
 CREATE SEQUENCE pgmq.next_slot AS integer MAXVALUE 8191 CYCLE;
 
 CREATE UNLOGGED TABLE pgmq.notify_insert_throttle (
     queue_name           varchar UNIQUE NOT NULL
         CONSTRAINT notify_insert_throttle_meta_queue_name_fk REFERENCES pgmq.meta (queue_name) ON DELETE CASCADE,
     throttle_interval_ms integer DEFAULT 0 NOT NULL,
-    last_notified_at     timestamptz DEFAULT to_timestamp(0) NOT NULL
+    last_notified_at     timestamptz DEFAULT pg_catalog.to_timestamp(0) NOT NULL
 );
 COMMENT ON TABLE pgmq.notify_insert_throttle IS
-'The queues that send NOTIFY when a message is inserted, and how many milliseconds lie between two notifications at least.';
+'The queues that send NOTIFY when a message is inserted, and the least time between two notifications, in milliseconds.';
 
--- A pattern as a regular expression: every character that a regular expression would take for a sign of its own is escaped,
--- then * is one segment, and # any rest.
+-- compiled_regex is the pattern as a regular expression. Characters with a meaning in regular expressions are escaped; then
+-- * becomes one segment, and # any text.
 CREATE TABLE pgmq.topic_bindings (
     pattern        text NOT NULL,
     queue_name     text NOT NULL
@@ -56,7 +56,7 @@ CREATE TABLE pgmq.topic_bindings (
     CONSTRAINT topic_bindings_unique_pattern_queue UNIQUE (pattern, queue_name)
 );
 COMMENT ON TABLE pgmq.topic_bindings IS
-'Which queues get the messages of a routing key: those with a pattern that matches the key.';
+'Bindings: a queue gets each message that is sent with a routing key which matches the pattern.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgmq.meta', '');
 SELECT pg_catalog.pg_extension_config_dump('pgmq.queue_slot', '');

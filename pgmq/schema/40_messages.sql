@@ -13,7 +13,7 @@ LANGUAGE c ROWS 1 AS 'MODULE_PATHNAME', 'pgq_mq_send_headers_in';
 CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, headers jsonb, delay timestamptz) RETURNS SETOF bigint
 LANGUAGE c ROWS 1 AS 'MODULE_PATHNAME', 'pgq_mq_send_headers_at';
 COMMENT ON FUNCTION pgmq.send(text, jsonb, jsonb, timestamptz) IS
-'Inserts a message and returns its id. The message can be read from delay on: a time, or a number of seconds. Needs INSERT on the view of the queue.';
+'Inserts a message and returns its id. delay: the time from which the message can be read, or a number of seconds from now. Needs INSERT on the view of the queue.';
 
 CREATE FUNCTION pgmq._validate_batch_params(msgs jsonb[], headers jsonb[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -56,7 +56,7 @@ LANGUAGE sql AS $$ SELECT pgmq.send_batch(queue_name, msgs, headers, clock_times
 CREATE FUNCTION pgmq.read(queue_name text, vt integer, qty integer, conditional jsonb DEFAULT '{}') RETURNS SETOF pgmq.message_record
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_read';
 COMMENT ON FUNCTION pgmq.read IS
-'Reads at most qty messages, the smallest id first. For vt seconds nobody else gets them. conditional: only messages that contain this. Needs SELECT and UPDATE on the view of the queue.';
+'Reads at most qty messages, the smallest id first. For vt seconds no other call gets them. conditional: read only messages that contain this JSON value. Needs SELECT and UPDATE on the view of the queue.';
 
 CREATE FUNCTION pgmq.read_with_poll(
     queue_name text, vt integer, qty integer, max_poll_seconds integer DEFAULT 5, poll_interval_ms integer DEFAULT 100,
@@ -77,21 +77,21 @@ COMMENT ON FUNCTION pgmq._read_by_id IS 'Internal: reads those of the messages t
 
 CREATE FUNCTION pgmq.delete(queue_name text, msg_id bigint) RETURNS boolean
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_delete';
-COMMENT ON FUNCTION pgmq.delete(text, bigint) IS 'Deletes a message. Returns false if there is none of that id. Needs DELETE on the view of the queue.';
+COMMENT ON FUNCTION pgmq.delete(text, bigint) IS 'Deletes a message. Returns false if no message has that id. Needs DELETE on the view of the queue.';
 CREATE FUNCTION pgmq.delete(queue_name text, msg_ids bigint[]) RETURNS SETOF bigint
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_delete_many';
-COMMENT ON FUNCTION pgmq.delete(text, bigint[]) IS 'Deletes messages, and returns the ids of those that there were.';
+COMMENT ON FUNCTION pgmq.delete(text, bigint[]) IS 'Deletes messages, and returns the ids of the deleted messages.';
 
 CREATE FUNCTION pgmq.archive(queue_name text, msg_id bigint) RETURNS boolean
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_archive';
-COMMENT ON FUNCTION pgmq.archive(text, bigint) IS 'Moves a message to the archive a_NAME. Returns false if there is none of that id. Needs DELETE on the view of the queue and INSERT on the archive.';
+COMMENT ON FUNCTION pgmq.archive(text, bigint) IS 'Moves a message to the archive a_NAME. Returns false if no message has that id. Needs DELETE on the view of the queue and INSERT on the archive.';
 CREATE FUNCTION pgmq.archive(queue_name text, msg_ids bigint[]) RETURNS SETOF bigint
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_archive_many';
-COMMENT ON FUNCTION pgmq.archive(text, bigint[]) IS 'Moves messages to the archive, and returns the ids of those that there were.';
+COMMENT ON FUNCTION pgmq.archive(text, bigint[]) IS 'Moves messages to the archive, and returns the ids of the moved messages.';
 
 CREATE FUNCTION pgmq.set_vt(queue_name text, msg_id bigint, vt timestamptz) RETURNS SETOF pgmq.message_record
 LANGUAGE c ROWS 1 AS 'MODULE_PATHNAME', 'pgq_mq_set_vt';
-COMMENT ON FUNCTION pgmq.set_vt(text, bigint, timestamptz) IS 'Lets a message be read from vt on, and by nobody before. A rollback undoes that. Needs UPDATE on the view of the queue.';
+COMMENT ON FUNCTION pgmq.set_vt(text, bigint, timestamptz) IS 'Sets the time from which a message can be read. Before that time no call gets the message. A rollback undoes the change. Needs UPDATE on the view of the queue.';
 CREATE FUNCTION pgmq.set_vt(queue_name text, msg_ids bigint[], vt timestamptz) RETURNS SETOF pgmq.message_record
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_set_vt_many';
 COMMENT ON FUNCTION pgmq.set_vt(text, bigint[], timestamptz) IS 'As pgmq.set_vt of one message, for several.';

@@ -1,10 +1,10 @@
 -- ---- groups: the header x-pgmq-group names the group of a message ----
 
--- A group can be read if its first message can: among all messages of the group (heads), or among those that can be
--- read, if no earlier message of the group is being read. In both cases that is the first message of the whole group.
--- The groups are locked for the transaction, so that two sessions do not read messages of one group at the same time.
--- The caller chooses messages by a later snapshot, which sees what the holder before has read.
--- No more groups are locked than are needed for qty messages: by "group", a group gives all that can be read of it.
+-- A group can be read if the first of all its messages can be read.
+-- The groups stay locked until the transaction ends, so that two sessions do not read messages of one group at the same
+-- time. The caller then chooses messages with a later snapshot, which sees what the session that held the lock before has
+-- read. The function locks only as many groups as qty messages need. With "group", all messages of a group that can be read
+-- are counted, and otherwise one.
 CREATE FUNCTION pgmq._lock_groups(queue_name text, qty integer, by text) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -73,7 +73,6 @@ CREATE FUNCTION pgmq.read_grouped_head(queue_name text, vt integer, qty integer)
 LANGUAGE sql AS $$ SELECT * FROM pgmq._read_groups(queue_name, vt, qty, 'head') $$;
 COMMENT ON FUNCTION pgmq.read_grouped_head IS 'Reads the first message of each of at most qty groups.';
 
--- Looks again after each pause until there is a message, or the time is over.
 CREATE FUNCTION pgmq._poll_groups(queue_name text, vt integer, qty integer, max_poll_seconds integer, poll_interval_ms integer, by text) RETURNS SETOF pgmq.message_record
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -85,7 +84,7 @@ BEGIN
         PERFORM pg_sleep(poll_interval_ms / 1000.0);
     END LOOP;
 END $$;
-COMMENT ON FUNCTION pgmq._poll_groups IS 'Internal: pgmq._read_groups, again and again.';
+COMMENT ON FUNCTION pgmq._poll_groups IS 'Internal: repeats pgmq._read_groups until there is a message or the time is over.';
 
 CREATE FUNCTION pgmq.read_grouped_with_poll(queue_name text, vt integer, qty integer, max_poll_seconds integer DEFAULT 5, poll_interval_ms integer DEFAULT 100) RETURNS SETOF pgmq.message_record
 LANGUAGE sql AS $$ SELECT * FROM pgmq._poll_groups(queue_name, vt, qty, max_poll_seconds, poll_interval_ms, 'group') $$;

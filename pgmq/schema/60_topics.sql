@@ -68,7 +68,7 @@ BEGIN
     DELETE FROM pgmq.topic_bindings b WHERE b.pattern = unbind_topic.pattern AND b.queue_name = unbind_topic.queue_name;
     RETURN FOUND;
 END $$;
-COMMENT ON FUNCTION pgmq.unbind_topic IS 'Ends what pgmq.bind_topic has begun. Returns false if there is no such binding.';
+COMMENT ON FUNCTION pgmq.unbind_topic IS 'Deletes a binding that pgmq.bind_topic has made. Returns false if there is no such binding.';
 
 CREATE FUNCTION pgmq.test_routing(routing_key text) RETURNS TABLE (pattern text, queue_name text, compiled_regex text)
 LANGUAGE plpgsql STABLE AS $$

@@ -16,7 +16,7 @@ BEGIN
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION pgmq._notify(oid) FROM PUBLIC;
-COMMENT ON FUNCTION pgmq._notify IS 'Internal: sends the notification of an insert, unless the last one is too young.';
+COMMENT ON FUNCTION pgmq._notify IS 'Internal: sends the notification of an insert, unless one was sent less than throttle_interval_ms ago.';
 
 CREATE FUNCTION pgmq.notify_queue_listeners() RETURNS trigger
 LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
@@ -44,7 +44,7 @@ BEGIN
     INSERT INTO pgmq.notify_insert_throttle (queue_name, throttle_interval_ms) VALUES ($1, $2);
 END $$;
 COMMENT ON FUNCTION pgmq.enable_notify_insert IS
-'Lets each insert into the queue send NOTIFY on the channel pgmq.q_NAME.INSERT, with the name as it is given here, but at most one in throttle_interval_ms (0: each).';
+'From now on each insert into the queue sends NOTIFY on the channel pgmq.q_NAME.INSERT, where NAME is spelled as in this call; at most one notification in throttle_interval_ms (0: no limit).';
 
 CREATE FUNCTION pgmq.update_notify_insert(queue_name text, throttle_interval_ms integer) RETURNS void
 LANGUAGE plpgsql AS $$

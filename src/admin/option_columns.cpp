@@ -7,12 +7,12 @@
 
 namespace pgq {
 
-/* Each option, and the name of the queue. */
+/* A statement has an argument for each option, and one for the name of the queue. */
 static_assert(kQueueOptions + 1 <= kSpiArgumentsMax);
 
 /*
- * Return whether the option has the default of its column, which the table may lack. All later
- * options are flags that are off by default.
+ * Return whether the option is a later one and has its default, so that its column, which the table
+ * may lack, need not be written. All later options are flags that are off by default.
  */
 static bool
 is_left_out(int i, Datum value)

@@ -60,8 +60,8 @@ struct OptionText
 } // namespace
 
 /*
- * Options of the queues that have messages as jobs. A message can be read any number of times, and is
- * there at once after a read has failed. Nothing is recorded, and pgmq sends its own notifications.
+ * Options of queues of pgmq. A message can be read any number of times, and can be read again at once
+ * after a failed read. No records are kept, and the extension sends its own notifications.
  */
 static constexpr OptionText message_options[] = {
 	{"lease_time", "30 s"},	 {"max_attempts", "2147483647"},
@@ -162,7 +162,7 @@ pgq_mq_end_queue(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(call_as_owner(fcinfo, "_drop_queue", arguments, BOOLOID));
 }
 
-/* Only the owner of the extension may call these two. */
+/* Create and drop the queue of pgq_ext. Only the owner of the extension may call these functions. */
 PGDLLEXPORT Datum
 pgq_mq_make_jobs(PG_FUNCTION_ARGS)
 {
@@ -177,7 +177,7 @@ pgq_mq_drop_jobs(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(drop_jobs(PG_GETARG_INT32(0)));
 }
 
-/* The queue of pgq_ext and the sequence of a queue. */
+/* Return the id of the queue of pgq_ext, and the sequence of the message ids. */
 PGDLLEXPORT Datum
 pgq_mq_queue(PG_FUNCTION_ARGS)
 {
@@ -189,7 +189,7 @@ pgq_mq_queue(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(message_result(fcinfo, values, nulls));
 }
 
-/* Whether the caller may read that column of the message of a job; NULL: any column. */
+/* Return whether the caller may read that column of the message of a job; NULL: any column. */
 PGDLLEXPORT Datum
 pgq_mq_may_read(PG_FUNCTION_ARGS)
 {
@@ -202,7 +202,7 @@ pgq_mq_may_read(PG_FUNCTION_ARGS)
 
 /*
  * The part of a message that its lease decides, for the view of the queue: NULL if the job has no
- * lease. A column that the caller may not read is NULL.
+ * lease, or if the caller may read none of these columns. A column that the caller may not read is NULL.
  */
 PGDLLEXPORT Datum
 pgq_mq_lease(PG_FUNCTION_ARGS)
@@ -220,12 +220,19 @@ pgq_mq_lease(PG_FUNCTION_ARGS)
 	Datum values[] = {Int32GetDatum(lease.attempt), TimestampTzGetDatum(lease.claimed_at),
 					  TimestampTzGetDatum(lease.expires_at)};
 	bool nulls[lengthof(values)];
+	bool any = false;
 	for (int i = 0; i < static_cast<int>(lengthof(values)); i++)
+	{
 		nulls[i] = !may_read_column(view, lease_columns[i].name);
+		any |= !nulls[i];
+	}
+	/* A row of NULLs would tell the caller that the message is being read. */
+	if (!any)
+		PG_RETURN_NULL();
 	PG_RETURN_DATUM(message_result(fcinfo, values, nulls));
 }
 
-/* The time of the lease whose token is in the fence of a row; NULL if there was none. */
+/* Return the time of the lease whose token is in the fence of a row; NULL if there was none. */
 PGDLLEXPORT Datum
 pgq_mq_last_read(PG_FUNCTION_ARGS)
 {

@@ -12,12 +12,12 @@ namespace pgq {
  */
 bool read_message(const MessageQueue &queue, int64 msg_id, bool wait, Message *message);
 
-/* End the message. Returns false if there is none. *message: the message, unless null. */
+/* End the message. Returns false if there is none. *message: receives the message, unless null. */
 bool end_message(const MessageQueue &queue, int64 msg_id, Message *message);
 
 /*
- * Let the message be read from `vt` on, and by nobody before, whether it is being read or not. A
- * rollback undoes that. Returns false if there is no such message.
+ * Set the time from which the message can be read, whether it is being read or not. A rollback undoes
+ * the change. Returns false if there is no such message.
  */
 bool set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt);
 
@@ -28,13 +28,13 @@ bool set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt);
 bool change_message(const MessageQueue &queue, const Message &before, const Message &after);
 
 /*
- * Reads without a lease, by a write of the row: for what a claim cannot do, such as a time of 0, a
- * condition, or messages that this transaction has sent. A claim that is looking at such a message
- * finds its row locked. vt: microseconds for which nobody else gets the message.
+ * Reads that write the row instead of taking a lease. They do what a claim cannot do: reads with a
+ * time of 0, with a condition, or of messages that this transaction has sent. A claim that looks at
+ * such a message finds its row locked. vt: microseconds for which no other read gets the message.
  *
- * take_message() reads one message; false if it cannot be read now. take_messages() reads at most
- * `most` messages whose bodies contain `condition` (jsonb; 0: any), and end_messages() ends messages
- * as they are. Both return the number of messages.
+ * take_message() reads one message, and returns false if it cannot be read now. take_messages() reads
+ * at most `most` messages whose bodies contain `condition` (jsonb; 0: any body). end_messages() ends at
+ * most `most` messages that can be read now. Both return the number of messages.
  */
 bool take_message(const MessageQueue &queue, int64 msg_id, int64 vt, Message *message);
 int take_messages(const MessageQueue &queue, Datum condition, int most, int64 vt,

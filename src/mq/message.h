@@ -48,7 +48,7 @@ struct Message
  */
 Message message_of(const JobRow &row);
 
-/* Let the message show a lease: how often and when it was read, and until when nobody else gets it. */
+/* Set the columns of the message that its lease decides: read_ct, last_read_at and vt. */
 void show_lease(Message *message, int32 attempt, TimestampTz read_at, TimestampTz end);
 
 /*
@@ -58,8 +58,8 @@ void show_lease(Message *message, int32 attempt, TimestampTz read_at, TimestampT
 bool copy_message_lease(int64 job_id, LeaseCopy *lease);
 
 /*
- * Return the nearest time that a row of a job can have: not before the year 2000, and at most a thousand
- * years from now. A time without end is allowed for messages, but not for jobs.
+ * Return the nearest time that a row of a job can have: from the year 2000 to a thousand years from
+ * now. A message may have any time, also infinity, but a job may not.
  */
 TimestampTz time_of_job(TimestampTz time);
 

@@ -36,7 +36,7 @@ static constexpr Column slot_columns[kSlotColumns] = {
 };
 
 static constinit HTAB *known_queues = nullptr;
-/* The view of each slot, as far as this session knows. A view that is gone was known too long. */
+/* The view of each slot that this session has read. A view may have been dropped since then. */
 static constinit Oid view_of_slot[kMessageSlots + 1] = {};
 
 static HTAB *
@@ -60,7 +60,7 @@ read_slots(Oid schema)
 	if (!OidIsValid(table))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("table \"queue_slot\" of extension \"pgmq\" does not exist")));
-	/* Lock the table and check its columns; then read its rows, also those of this transaction. */
+	/* Lock the table and check its columns; then read its rows, also rows of this transaction. */
 	Relation rel = table_open(table, AccessShareLock);
 	check_columns(rel, slot_columns, kSlotColumns);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Runs the test suite of Active Job, of the version that Debian has, against clients/activejob: the cases, where each job is
-# run as soon as it was enqueued, and the integration tests, with a Rails application and its worker. Last line: N passed,
-# N failed.
+# Runs the tests of Active Job, of the version that Debian has, with clients/activejob. In the unit tests each job runs as soon as
+# it is enqueued; the integration tests have a Rails application and its worker. Last line: N passed, N failed.
 set -u
 . "$(dirname "$0")/foreign.sh"
 begin ruby ruby-pg ruby-activejob ruby-activerecord ruby-railties ruby-mocha ruby-sqlite3
@@ -12,7 +11,7 @@ suite=$(echo "$foreign"/rails-*/activejob)
 shims=$PWD/test/adapters/activejob
 client=$PWD/clients/activejob
 cp -R "$shims/." "$suite/test"
-# Tests that skip adapters which they do not know: this one is like que.
+# Some tests run only with the adapters that they name. They treat this adapter like that of que.
 sed -i 's/adapter_is?(\(.*\):que\b/adapter_is?(\1:que, :pgq/' "$suite"/test/*/*_test.rb
 # The application of the integration tests uses the packages of Debian, without Bundler.
 sed -i 's|^require "#{dummy_app_path}/config/environment.rb"|File.write("#{dummy_app_path}/config/boot.rb", "")\

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Sourced by the scripts of this folder, which run the test suites of other projects against the adapters in clients/.
-# Those suites are fetched as Debian's source packages, and are never part of this repository.
+# Sourced by the scripts of this folder, which run the tests of other projects with the adapters in clients/. The tests come
+# from Debian's source packages, and are not a part of this repository.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 . script/private_server.sh
 
-# begin PACKAGE...: installs the packages, and makes a folder for all that the tests write
+# begin PACKAGE...: installs the packages, and makes a folder for the output of the tests
 begin()
 {
 	script/setup.sh "$@" || exit
@@ -21,8 +21,8 @@ end()
 	rm -rf "${foreign:?}"
 }
 
-# source_of NAME: fetches and unpacks the source package of that name into $foreign. Some repositories lack the file that
-# their list names, so each repository is tried.
+# source_of NAME: fetches and unpacks the source package of that name into $foreign. Some repositories lack a file that
+# their list names, so the function tries each repository.
 source_of()
 {
 	local line apt
@@ -40,7 +40,7 @@ source_of()
 	exit 1
 }
 
-# start_server: a server with pgq_ext, which the variables PGHOST, PGPORT, PGUSER, PGDATABASE name
+# start_server: starts a server with pgq_ext, and sets PGHOST, PGPORT, PGUSER and PGDATABASE
 start_server()
 {
 	TOP=no private_install "$foreign/root" >"$foreign/install.log" 2>&1 || { cat "$foreign/install.log"; exit 1; }

@@ -3,7 +3,7 @@
 # the unit tests of virtual transports, and the integration tests of Celery (tasks, canvas, inspect), with results in Redis.
 # Last line: N passed, N failed.
 #
-# KOMBU_SOURCE and CELERY_SOURCE name trees of the sources of your own, instead of Debian's source packages.
+# KOMBU_SOURCE and CELERY_SOURCE can name source trees that are used instead of Debian's source packages.
 set -u
 . "$(dirname "$0")/foreign.sh"
 . script/no_services.sh
@@ -18,7 +18,7 @@ mkdir "$foreign/kombu" "$foreign/celery" "$foreign/redis"
 mv "$foreign/kombu_t" "$foreign/kombu/t"
 mv "$foreign/celery_t" "$foreign/celery/t"
 
-# The tests of Celery read Redis themselves.
+# The tests of Celery also read Redis directly.
 socket=$foreign/redis/socket
 redis-server --port 0 --unixsocket "$socket" --save '' --dir "$foreign/redis" >"$foreign/redis/log" 2>&1 &
 redis=$!

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs integration tests of Symfony Messenger, of the version that Debian has, against clients/symfony. What they use of
-# their own transports is replaced by the classes in test/adapters/symfony. Last line: N passed, N failed.
+# Runs integration tests of Symfony Messenger, of the version that Debian has, with clients/symfony. The classes in
+# test/adapters/symfony take the place of the transports that the tests use. Last line: N passed, N failed.
 set -u
 . "$(dirname "$0")/foreign.sh"
 begin php-cli php-pgsql php-xml phpunit php-symfony-messenger php-symfony-console php-symfony-serializer php-symfony-property-access \
@@ -12,11 +12,11 @@ psql -Xqf test/adapters/symfony/messenger_messages.sql || exit
 component=$(echo "$foreign"/symfony-*/src/Symfony/Component/Messenger)
 shims=$PWD/test/adapters/symfony
 
-# The dummy transports of these tests are replaced. Messages are equal, not identical, after they were stored.
+# The dummy transports of these tests are replaced. A message that was stored is equal to the one that was sent, not identical.
 sed -i '/^class DummyFailureTestSenderAndReceiver/,/^}/d' "$component/Tests/FailureIntegrationTest.php"
 sed -i 's/assertSame(\$\(api\|ipa\)Message,/assertEquals($\1Message,/; s/assertSame(\$expectedMessages,/assertEquals($expectedMessages,/' "$component/Tests/WorkerTest.php"
 rm "$component/Tests/Fixtures/DummyReceiver.php"
-# This machine need not have the extension amqp, and the worker's stamps are those of this transport.
+# The extension amqp is not needed, and the stamps of the worker are those of this transport.
 sed -i '/@requires extension amqp/d
 	s/^    "Symfony.*AmqpReceivedStamp",/    "PgqExt\\\\Messenger\\\\LeaseStamp",\n    "Symfony\\\\Component\\\\Messenger\\\\Stamp\\\\TransportMessageIdStamp",/' "$component/Bridge/Amqp/Tests/Transport/AmqpExtIntegrationTest.php"
 mkdir -p "$component/Bridge/Amqp/vendor"
@@ -46,11 +46,11 @@ tests()
 }
 
 tests Tests/FailureIntegrationTest.php
-# In two of these tests the bus answers with an envelope that no transport has handed out, one compares envelopes with their
-# stamps, and one measures the time of a loop.
+# Four tests are left out: in two the bus returns an envelope that no transport has handed out, one compares envelopes with
+# their stamps, and one measures the time of a loop.
 tests Tests/WorkerTest.php --filter '^(?!.*(DispatchesEventsOnSuccess|ContainsMetadata|WithMultipleReceivers|TimeoutIsConfigurable))'
 tests Bridge/Doctrine/Tests/Transport/DoctrineIntegrationTest.php
-# An exchange with routing keys is no part of a Messenger transport.
+# A transport of Messenger has no exchange with routing keys.
 tests Bridge/Amqp/Tests/Transport/AmqpExtIntegrationTest.php --filter '^(?!.*testRetryAffectsOnlyOriginalQueue)'
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,10 +1,10 @@
 #!/usr/bin/perl
-# Compares what the tests of the original pgmq print with what they should print, statement by statement:
+# Compares the output of the tests of the original pgmq with the expected output, statement by statement:
 #
 #   compare.pl DIFFERENCES TESTS KIND RESULTS NAME...
 #
-# DIFFERENCES: the known differences, see there. TESTS: the folder with expected/ and KIND/ (sql or specs). RESULTS: the folder with the
-# results. Prints "ok NAME" or "not ok NAME" for each test, after each statement with a difference that is not known.
+# DIFFERENCES: the file with the known differences. TESTS: the folder with expected/ and KIND/ (sql or specs). RESULTS: the folder with
+# the output. For each test, prints the statements with a difference that is not known, and then "ok NAME" or "not ok NAME".
 use v5.30;
 use warnings;
 

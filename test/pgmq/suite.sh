@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by run.sh: the suite pgmq runs the regression and isolation tests of the original pgmq against the extension pgmq of this
-# project. PGMQ_DIR is a checkout of the original: its tests are read there, and are never a part of this repository. Each difference
-# must be known: test/pgmq/differences says which ones are, and why.
+# Sourced by run.sh. The suite pgmq runs the regression and isolation tests of the original pgmq against the extension pgmq of this
+# project. PGMQ_DIR is a checkout of the original, which has the tests: they are not a part of this repository. A test passes if
+# test/pgmq/differences lists each difference of its output.
 
 # original_tests KIND: prints the names of the original's tests of that kind (sql or specs)
 original_tests()
@@ -14,7 +14,7 @@ original_tests()
 	done
 }
 
-# run_original PROGRAM KIND: runs the original's tests of that kind with pg_regress or pg_isolation_regress, and compares what they print
+# run_original PROGRAM KIND: runs the original's tests of that kind with pg_regress or pg_isolation_regress, and compares their output
 run_original()
 {
 	local names out=$work/pgmq/$2 growing="$work/pgmq/$2/results/*"

@@ -99,7 +99,7 @@ class Claims:
         self.is_waiting = True
 
     def receive(self, timeout):
-        """Return the rows of the claim, or None if it still waits after that many seconds (None: for ever)."""
+        """Return the rows of the claim, or None if it still waits after that many seconds (None: without a limit)."""
         pgconn = self._connection.pgconn
         while pgconn.is_busy():
             if not select.select([self], [], [], timeout)[0]:

@@ -61,7 +61,7 @@ def marker_of(prefix):
 
 
 def to_json(message):
-    """Return the message as JSON; what PostgreSQL does not store (NUL, half characters, NaN) is kept in base64."""
+    """Return the message as JSON; what PostgreSQL cannot store (NUL, halves of surrogate pairs, NaN) is kept in base64."""
     try:
         text = dumps(message, ensure_ascii=False, allow_nan=False)
         text.encode()

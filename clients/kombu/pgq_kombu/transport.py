@@ -79,7 +79,7 @@ class Transport(virtual.Transport):
     def __init__(self, client, **kwargs):
         super().__init__(client, **kwargs)
         options = client.transport_options
-        self.lease_time = float(options.get("lease_time", 30))  # a message of a killed worker comes again after that time
+        self.lease_time = float(options.get("lease_time", 30))  # a message of a killed worker is delivered again after that time
         self.wait = float(options.get("wait", 5))  # how long a claim waits
         self.polling_interval = float(options.get("polling_interval", 0.5))  # for control messages while a worker is full
         conninfo = conninfo_of(client)
@@ -296,7 +296,7 @@ class Transport(virtual.Transport):
         return f"{max(60, 3 * self.lease_time)} s"
 
     def drop_abandoned(self, marker):
-        """Once for each connection: drop the queues of connections that have ended without dropping them."""
+        """Drop the queues that killed processes have left. Called once for each connection."""
         if self._swept:
             return
         self._swept = True

@@ -8,7 +8,7 @@ const { json } = require('./produce');
 const DEFAULTS = {
   concurrency: 1,
   tx: false, // the handler gets a transaction, in which the job is acknowledged
-  wait: 5, // seconds that a claim waits for a job, and so the longest time that a stop waits for it
+  wait: 5, // seconds that a claim waits for a job, and so the longest time that a stop waits for the claim
   heartbeat: 5, // seconds between two extensions of the leases; at most a third of a lease
   stopTimeout: 30, // seconds until a stop aborts the handlers that still run
   signals: ['SIGTERM', 'SIGINT'],
@@ -25,7 +25,7 @@ async function settle(db, job, error, stopping) {
   return fail(db, job, textOf(error), { retry: !(error instanceof DiscardError), seconds });
 }
 
-/** Raises an error if the result is not JSON. */
+/** Returns the result as JSON. Raises an error if it cannot become JSON. */
 const textOfResult = (result) => (result === undefined ? undefined : json(result));
 
 /**
@@ -99,7 +99,7 @@ class Worker {
     }
   }
 
-  /** Hooks must not stop the worker. */
+  /** Calls a hook. An error of the hook does not stop the worker. */
   async #hook(name, ...args) {
     try {
       await this.#options[name]?.(...args);
@@ -130,7 +130,7 @@ class Worker {
           this.stop();
         }
         this.#abortExpired();
-        // At random, so that not all workers come at once.
+        // A random time, so that not all workers connect at once.
         await this.#pause(Math.min(10000, 500 * 2 ** tries++) * (0.5 + Math.random()));
       }
     }
@@ -140,7 +140,7 @@ class Worker {
     if (this.#problem) throw this.#problem;
   }
 
-  /** Extends the leases if it is time; then acknowledges and claims jobs, or waits for a hand. */
+  /** Extends the leases if it is time; then acknowledges and claims jobs, or waits until a job has ended. */
   async #round() {
     const left = () => (this.#running.size > 0 ? Math.max(0, this.#beat - performance.now()) : Infinity);
     if (left() === 0) await inTime(this.#control, 30, this.#extend());
@@ -206,7 +206,7 @@ class Worker {
     }
   }
 
-  /** Extends the leases, also those of jobs that wait for their ack, but in tx mode the ack and the commit do. */
+  /** Extends the leases, also those of jobs that wait for their ack. In tx mode the transaction of the ack keeps the lease. */
   async #extend() {
     const jobs = [...this.#running].filter((job) => !(job.ended && this.#options.tx));
     const held = await extend(this.#control, jobs);
@@ -218,7 +218,7 @@ class Worker {
     }
   }
 
-  /** Without a connection, the leases end by the clock. */
+  /** Aborts the jobs whose leases have expired by the clock: without a connection they cannot be extended. */
   #abortExpired() {
     const expired = [...this.#running].filter((job) => job.expires < performance.now() && !job.ended);
     for (const job of expired) job.abort(new StaleLeaseError(new Error('the lease has expired, since the worker has no connection')));
@@ -241,7 +241,7 @@ class Worker {
     this.#hook('error', error);
   }
 
-  /** Waits that long, or until a hand is free or the worker is stopped. */
+  /** Waits that long, or until a job has ended or the worker is stopped. */
   #pause(milliseconds) {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, milliseconds);
@@ -251,7 +251,7 @@ class Worker {
 
   // ---- one job ----
 
-  /** Runs the handler, and gives its answer to the server. */
+  /** Runs the handler, and reports its result or its error to the server. */
   async #attempt(job) {
     if (this.#stopping) return this.#answer(job, new ReleaseError());
     if (this.#options.before) await this.#hook('before', job);
@@ -301,7 +301,7 @@ class Worker {
     }, (error) => job.begun && error?.code !== '25006'); // behind a pooler, the server may have become a standby
   }
 
-  /** Acknowledges together what ends together; a result needs a call of its own. */
+  /** Acknowledges the job together with others that end at the same time. A job with a result needs a call of its own. */
   #acknowledge(job, result) {
     const text = textOfResult(result);
     job.ended = true;

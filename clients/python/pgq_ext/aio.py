@@ -155,7 +155,7 @@ class Worker:
         await self.pool.close()
 
     async def _round(self):
-        """Extend the leases if it is time; then claim jobs for free hands, or wait for a hand."""
+        """Extend the leases if it is time; then claim as many jobs as can start at once, or wait until a job has ended."""
         left = max(0, self.beat - time.monotonic()) if self.running else float("inf")
         if left == 0:
             await self._extend()
@@ -181,7 +181,7 @@ class Worker:
         return Job(row, self.pool, asyncio.Event())
 
     async def _extend(self):
-        """Extend the leases, also those of jobs that wait for their ack, but in tx mode the ack and the commit do."""
+        """Extend the leases, also those of jobs that wait for their ack. In tx mode the transaction of the ack keeps the lease."""
         jobs = [job for job in self.running if not (job.ended and self.options.tx)]
         held = await asyncio.wait_for(calls.extend(self.control, jobs), 30)
         now = time.monotonic()
@@ -193,7 +193,7 @@ class Worker:
                 self._abort(job, StaleLeaseError("the lease is lost, or the job is cancelled"))
 
     def _abort_expired(self):
-        """Without a connection, the leases end by the clock."""
+        """Abort the jobs whose leases have expired by the clock: without a connection they cannot be extended."""
         for job in list(self.running):
             if job.expires < time.monotonic() and not job.ended:
                 self._abort(job, StaleLeaseError("the lease has expired, since the worker has no connection"))
@@ -241,7 +241,7 @@ class Worker:
     # ---- one job ----
 
     async def _attempt(self, job):
-        """Run the handler, and give its answer to the server. Raises nothing."""
+        """Run the handler, and report its result or its error to the server. Raises no error."""
         try:
             if self.stopping:
                 await self._answer(job, ReleaseError())
@@ -307,7 +307,7 @@ class Worker:
             job.db = self.pool  # soon, the connection has the transaction of another job
 
     async def _acknowledge(self, job, value):
-        """Acknowledge together what ends together; a result needs a call of its own."""
+        """Acknowledge the job together with others that end at the same time. A job with a result needs a call of its own."""
         job.ended = True
         if value is not None:
             await self._persist(lambda db: calls.ack(db, job, value))

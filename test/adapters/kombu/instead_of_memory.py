@@ -13,13 +13,13 @@ TRANSPORT_ALIASES["memory"] = "pgq_kombu:Transport"
 pgq_kombu.transport.conninfo_of = lambda client: "postgresql:///"  # these tests name no host
 SECONDS = 60
 
-# Tests that replace or read what only the transport `memory`, or a loop that polls, has.
+# Left out: tests of parts that only the transport `memory`, or a loop that polls, has.
 LEFT_OUT = {
     "test_restore_unacked_raises_BaseException", "test_drain_events_has_get_many", "test_drain_events_unregistered_queue",
     "test_queue_for", "test_producer_on_return",
-    # As with AMQP, the queue for replies stays.
+    # Left out: as with AMQP, the queue for replies stays.
     "test_after_reply_message_received",
-    # These expect a broadcast that was sent before its queue was declared: a queue of an earlier test gets it.
+    # Left out: these tests rely on a queue of an earlier test, which gets a broadcast that was sent before their queue was declared.
     "test_cast", "test_abcast", "test_call", "test_multi_call",
 }
 

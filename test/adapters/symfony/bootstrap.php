@@ -1,6 +1,6 @@
 <?php
-// The classes that Symfony's tests use, made of this project's transport. Environment: MESSENGER_TESTS, the folder of the
-// component with its tests; PGQ_CLIENT, clients/symfony.
+// The classes that Symfony's tests use, on the transport of this project. The environment has MESSENGER_TESTS, the folder of the
+// component with its tests, and PGQ_CLIENT, the folder clients/symfony.
 namespace {
     foreach (['Component/Messenger', 'Component/Serializer', 'Component/PropertyAccess', 'Component/Process', 'Component/EventDispatcher', 'Component/DependencyInjection', 'Component/Console'] as $part) {
         require_once "/usr/share/php/Symfony/$part/autoload.php";

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# The cases expect that a job has run when it has been enqueued, at any time, and that its error is raised.
+# The unit tests expect that an enqueue runs the job at once, whatever its time is, and raises its error.
 require 'pgq-activejob'
 
-# The cases name this adapter, which Debian does not have.
+# The unit tests name this adapter, which Debian does not have.
 ActiveJob::QueueAdapters.const_set(:SneakersAdapter, Class.new)
 
 module RunAtOnce
@@ -16,7 +16,7 @@ module RunAtOnce
 
   private
 
-  # Makes scheduled jobs due, also retries, until there is none.
+  # Makes all scheduled jobs due, also those of retries, until there is no scheduled job.
   def run_all
     loop do
       DB.exec("SELECT pgq_retry(job_id) FROM pgq_ext.job_status WHERE state = 'scheduled'")

@@ -54,7 +54,7 @@ module Pgq
 
         private
 
-        # exec_query begins the transaction of Active Record if that has only been announced, and is not cached.
+        # exec_query begins a transaction that Active Record has only planned, and its result is not cached.
         def through_active_record(function, arguments, named)
           db = ::ActiveRecord::Base.connection
           places = arguments.map { |value| db.quote(value) } + named.map { |name, value| "#{name} => #{db.quote(value)}" }

@@ -78,7 +78,7 @@ module Pgq
 
       private
 
-      # The next attempt gets the job as it is now: it knows its executions.
+      # The next attempt gets the job as it is now, with its number of executions.
       def retried(db)
         db.transaction do
           Database.rows(db, 'pgq_progress', [@id, @lease, JSON.generate(active_job: @retry[:data])], {})

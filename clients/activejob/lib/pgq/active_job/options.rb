@@ -26,7 +26,7 @@ module Pgq
         end.compact
       end
 
-      # What the class gets.
+      # The methods that the class gets.
       module ClassMethods
         def pgq_options(**options)
           unknown = options.keys - KNOWN

@@ -61,7 +61,7 @@ module Pgq
         Worker.stopping = true
       end
 
-      # Works until stop is called; returns true if the jobs in work have ended in time. Raises what is wrong from the start.
+      # Works until stop is called; returns true if the jobs in work have ended in time. Raises an error if it cannot start.
       def run
         Worker.subscribe
         prepare
