@@ -14,6 +14,8 @@ final class Database
     /** PDO, \Doctrine\DBAL\Connection, or null while there is no connection */
     private ?object $link;
     private ?\Closure $connect;
+    /** How many transactions were open before begin(); Doctrine counts those that are begun within another one. */
+    private int $outer = 0;
 
     /** @param object $source a PDO, a Doctrine connection, or a closure that returns a new PDO */
     public function __construct(object $source)
@@ -78,24 +80,37 @@ final class Database
     {
         $this->guarded(function () {
             $this->link ??= ($this->connect)();
+            $this->outer = $this->open();
             $this->link->beginTransaction();
         });
     }
 
     public function commit(): void
     {
-        $this->guarded(fn () => $this->link->commit());
+        $this->guarded(function () {
+            if ($this->open() > $this->outer + 1) {
+                throw new TransportException('The handler has begun a transaction, and has not ended it.');
+            }
+            $this->link->commit();
+        });
     }
 
+    /** Rolls back the transaction of begin(), and those that a handler has begun within it and left open. */
     public function rollBack(): void
     {
         try {
-            if ($this->inTransaction()) {
+            while ($this->open() > $this->outer) {
                 $this->link->rollBack();
             }
         } catch (\Throwable $error) {
             $this->typed($error); // a connection that is lost has rolled back
         }
+    }
+
+    /** Returns how many transactions are open, one within the other. */
+    private function open(): int
+    {
+        return $this->link instanceof \PDO ? (int) $this->link->inTransaction() : (int) $this->link?->getTransactionNestingLevel();
     }
 
     /** Returns whether the error says that there is no server, or no connection to it. */
