@@ -95,14 +95,14 @@ class Claims:
         values = [source.encode(), str(most).encode(), f"{wait:.6f} s".encode(), f"{lease_time:.6f} s".encode()]
         self._connection.pgconn.send_query_params(sql.encode(), values)
         while self._connection.pgconn.flush():
-            select.select([], [self], [])
+            _wait(self, None, for_write=True)
         self.is_waiting = True
 
     def receive(self, timeout):
         """Return the rows of the claim, or None if it still waits after that many seconds (None: without a limit)."""
         pgconn = self._connection.pgconn
         while pgconn.is_busy():
-            if not select.select([self], [], [], timeout)[0]:
+            if not _wait(self, timeout):
                 return None
             pgconn.consume_input()
         self.is_waiting = False
@@ -131,6 +131,16 @@ class Claims:
         if self._connection is not None:
             self._connection.close()
         self._connection, self.is_waiting = None, False
+
+
+def _wait(connection, timeout, for_write=False):
+    """Wait until the socket can be read or written; return whether it can. select() takes no descriptor above 1023."""
+    if connection.fileno() < 1024:
+        lists = ([], [connection], []) if for_write else ([connection], [], [])
+        return any(select.select(*lists, timeout))
+    poll = select.poll()
+    poll.register(connection, select.POLLOUT if for_write else select.POLLIN)
+    return bool(poll.poll(None if timeout is None else timeout * 1000))
 
 
 def _as_lost(error):
