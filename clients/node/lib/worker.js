@@ -82,7 +82,7 @@ class Worker {
     if (!this.#stopping) {
       this.#stopping = true;
       this.#log('info', 'stopping', { running: this.#running.size });
-      this.#stopTimer = setTimeout(() => this.#abortAll(), timeout * 1000);
+      this.#stopTimer = setTimeout(() => this.#abortAll(), Math.min(timeout * 1000, 2 ** 31 - 1)); // more would be 1 ms
       this.#wake();
     }
     return this.done;
