@@ -29,6 +29,8 @@ type Job struct {
 	cancel context.CancelFunc
 	acked  chan error
 	lost   atomic.Bool
+	// When the lease ends if nobody extends it; only the goroutine of Run reads and writes it.
+	expires time.Time
 }
 
 // Lost returns whether the context of the handler was cancelled because the lease is lost or the job is cancelled.

@@ -212,6 +212,7 @@ func (r *running) claim(most int, wait time.Duration, begin func(*Job)) error {
 				worker => nullif($5, '')))`, r.Queues, most, interval(wait), interval(r.LeaseTime), r.Label)
 		for _, job := range jobs {
 			r.every = math.Max(0.05, math.Min(r.every, job.LeaseSeconds/3))
+			job.expires = time.Now().Add(seconds(job.LeaseSeconds))
 			job.DB, job.acked = pooled{r}, make(chan error, 1)
 			job.ctx, job.cancel = context.WithCancel(r.aborting)
 			r.mutex.Lock()
@@ -233,13 +234,25 @@ func (r *running) extend(jobs []*Job) error {
 		}
 		r.beat = time.Now()
 		for i, job := range jobs { // several jobs may have leases of the same number
-			if !kept[int64(i+1)] {
+			if kept[int64(i+1)] {
+				job.expires = r.beat.Add(seconds(job.LeaseSeconds))
+			} else {
 				job.lost.Store(true)
 				job.cancel()
 			}
 		}
 		return nil
 	})
+}
+
+// cancelExpired cancels the contexts of the jobs whose leases have ended by the clock: without a connection, nobody extends them.
+func (r *running) cancelExpired() {
+	for _, job := range r.jobs() {
+		if time.Now().After(job.expires) {
+			job.lost.Store(true)
+			job.cancel()
+		}
+	}
 }
 
 // ---- one job ----

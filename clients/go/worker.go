@@ -95,6 +95,7 @@ func (w Worker) Run(ctx context.Context) (err error) {
 			tries = -1
 		} else {
 			r.report(problem)
+			r.cancelExpired()
 			if isFinal(problem) {
 				err = problem
 				stop()
