@@ -189,6 +189,8 @@ class Transport(virtual.Transport):
             self.is_lost = True
             raise
         self._keep(rows)
+        if any(channel.closed or queue not in channel._active_queues for _, channel, queue in self._rows):
+            self._release_rows([])  # the next claim gets those that still have a consumer
 
     def drain_events(self, connection, timeout=None, **kwargs):
         """Deliver messages; raise socket.timeout if there are none within that many seconds."""

@@ -14,9 +14,7 @@ class UnroutableError extends PgqError {} // PQ003: no queue is bound to the top
 class NotFoundError extends PgqError {} // 42704: there is no such queue, job or batch
 class DuplicateError extends PgqError {} // 23505: a job has the unique key, and `onConflict` is 'error'
 
-const CLASSES = {
-  PQ001: StaleLeaseError, PQ002: QueueFullError, PQ003: UnroutableError, 42704: NotFoundError, 23505: DuplicateError,
-};
+const CLASSES = { PQ001: StaleLeaseError, PQ002: QueueFullError, PQ003: UnroutableError, 42704: NotFoundError, 23505: DuplicateError };
 
 /** Returns the error as an instance of one of these classes, or as it is if its SQLSTATE has no class. */
 function typed(error) {

@@ -26,17 +26,11 @@ class Job {
   }
 
   /** Aborted when the lease is lost, the job is cancelled, or the worker must end at once. `signal.reason` says why. */
-  get signal() {
-    return (this.#abort ??= new AbortController()).signal;
-  }
+  get signal() { return (this.#abort ??= new AbortController()).signal; }
 
-  set db(db) {
-    this.#db = db;
-  }
+  abort(reason) { (this.#abort ??= new AbortController()).abort(reason); }
 
-  abort(reason) {
-    (this.#abort ??= new AbortController()).abort(reason);
-  }
+  set db(db) { this.#db = db; }
 
   /** Stores how far the work has come; the next attempt finds it in `lastProgress`. */
   async progress(value) {
@@ -51,9 +45,7 @@ class Job {
   }
 
   /** The jobs after which this one was enqueued: [{ job_id, ref, state, result, error }]. */
-  parents() {
-    return query(this.#db, 'SELECT * FROM pgq_parents($1, $2)', [this.id, this.lease]);
-  }
+  parents() { return query(this.#db, 'SELECT * FROM pgq_parents($1, $2)', [this.id, this.lease]); }
 
   /** Raises StaleLeaseError if the lease has ended. In a transaction, keeps the lease until its end. */
   async assertLease() {

@@ -1,33 +1,24 @@
 'use strict';
 const { typed } = require('./errors');
 
-/** A number means seconds; a string is an interval of PostgreSQL. */
-const interval = (value) => (typeof value === 'number' ? `${value} s` : value);
+/** A number means seconds; a string is an interval of PostgreSQL, which has no exponent (5e-7). */
+const interval = (value) => (typeof value === 'number' ? `${value.toFixed(6)} s` : value);
 const json = (value) => JSON.stringify(value === undefined ? null : value);
 const time = (value) => (value instanceof Date ? value.toISOString() : value);
 const same = (value) => value;
 
-/** The options of a job: the name of the parameter in SQL, and how a value is passed. */
+/** The options of a job, and how a value is passed. The parameters in SQL have the same names, with underscores. */
 const OPTIONS = {
-  priority: ['priority', same],
-  delay: ['delay', interval],
-  runAt: ['run_at', time],
-  groupKey: ['group_key', same],
-  uniqueKey: ['unique_key', same],
-  uniqueUntil: ['unique_until', same],
-  uniqueFor: ['unique_for', interval],
-  onConflict: ['on_conflict', same],
-  headers: ['headers', json],
-  maxAttempts: ['max_attempts', same],
-  expiresIn: ['expires_in', interval],
-  batch: ['batch', same],
-  after: ['after', same],
-  onParentFailure: ['on_parent_failure', same],
+  priority: same, delay: interval, runAt: time, groupKey: same, uniqueKey: same, uniqueUntil: same, uniqueFor: interval,
+  onConflict: same, headers: json, maxAttempts: same, expiresIn: interval, batch: same, after: same, onParentFailure: same,
 };
 
-function option(name) {
-  if (!Object.hasOwn(OPTIONS, name)) throw new TypeError(`unknown option of a job: ${name}`);
-  return OPTIONS[name];
+/** The options that are given, as [parameter, value]. own: how options are passed in another way than in OPTIONS. */
+function given(options, own = {}) {
+  return Object.entries(options).filter(([, value]) => value !== undefined && value !== null).map(([name, value]) => {
+    if (!Object.hasOwn(OPTIONS, name)) throw new TypeError(`unknown option of a job: ${name}`);
+    return [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), (own[name] ?? OPTIONS[name])(value)];
+  });
 }
 
 async function query(db, text, values) {
@@ -40,18 +31,9 @@ async function query(db, text, values) {
 
 /** Calls the function with these arguments, and with the options as named arguments. */
 function callWith(db, columns, name, values, options, more = {}) {
-  const named = [];
-  const all = [...values];
-  const pass = (parameter, value) => {
-    all.push(value);
-    named.push(`, ${parameter} => $${all.length}`);
-  };
-  for (const [key, value] of Object.entries(options)) {
-    if (value !== undefined && value !== null) pass(option(key)[0], option(key)[1](value));
-  }
-  for (const [parameter, value] of Object.entries(more)) pass(parameter, value);
-  const places = values.map((_, i) => `$${i + 1}`).join(', ');
-  return query(db, `SELECT ${columns} FROM ${name}(${places}${named.join('')}) AS r`, all);
+  const named = [...given(options), ...Object.entries(more)];
+  const places = [...values.map((_, i) => `$${i + 1}`), ...named.map(([parameter], i) => `${parameter} => $${values.length + i + 1}`)];
+  return query(db, `SELECT ${columns} FROM ${name}(${places.join(', ')}) AS r`, [...values, ...named.map(([, value]) => value)]);
 }
 
 /** In JSON an id is a number; ids of this package are texts of digits, and other texts are refs. */
@@ -59,14 +41,7 @@ const id = (value) => (/^\d+$/.test(value) ? Number(value) : value);
 const IN_JSON = { headers: same, batch: id, after: (values) => values.map(id) };
 
 /** An element of the array of pgq_enqueue_many. */
-function element({ payload = null, ref, topic, ...options }) {
-  const result = { payload, ref, topic };
-  for (const [key, value] of Object.entries(options)) {
-    const [parameter, pass] = option(key);
-    if (value !== undefined && value !== null) result[parameter] = (IN_JSON[key] ?? pass)(value);
-  }
-  return result;
-}
+const element = ({ payload = null, ref, topic, ...options }) => ({ payload, ref, topic, ...Object.fromEntries(given(options, IN_JSON)) });
 
 /** Enqueues a job, and returns its id. db: a client or pool of pg, or a client in a transaction. */
 async function enqueue(db, queue, payload, options = {}) {
@@ -95,16 +70,10 @@ async function publishMany(db, jobs) {
 
 /** Opens a batch, and returns its id. Callbacks: { onSuccess: { queue, payload, ... }, onFailure, onFinish, metadata }. */
 async function createBatch(db, { onSuccess, onFailure, onFinish, metadata } = {}) {
-  const callback = (spec) => {
-    if (!spec) return null;
-    const { queue, ...job } = spec;
-    return json({ queue, ...element(job) });
-  };
-  const [row] = await query(
-    db,
-    'SELECT pgq_create_batch(on_success => $1, on_failure => $2, on_finish => $3, metadata => $4) AS id',
-    [callback(onSuccess), callback(onFailure), callback(onFinish), metadata === undefined ? null : json(metadata)],
-  );
+  const callback = ({ queue, ...job }) => json({ queue, ...element(job) });
+  const callbacks = [onSuccess, onFailure, onFinish].map((spec) => (spec ? callback(spec) : null));
+  const sql = 'SELECT pgq_create_batch(on_success => $1, on_failure => $2, on_finish => $3, metadata => $4) AS id';
+  const [row] = await query(db, sql, [...callbacks, metadata === undefined ? null : json(metadata)]);
   return row.id;
 }
 

@@ -15,6 +15,8 @@ const DEFAULTS = {
   connection: {},
 };
 
+const OTHERS = ['pool', 'leaseTime', 'worker', 'before', 'after', 'error', 'log']; // options without a default
+
 /** Ends an attempt by the error of the handler. Returns what became of the job: retry, dead, released or stale. */
 async function settle(db, job, error, stopping) {
   if (error instanceof StaleLeaseError) return 'stale';
@@ -50,11 +52,8 @@ class Worker {
   #stopTimer;
 
   constructor(queues, handler, options = {}) {
-    for (const name of Object.keys(options)) {
-      if (!(name in DEFAULTS) && !['pool', 'leaseTime', 'worker', 'before', 'after', 'error', 'log'].includes(name)) {
-        throw new TypeError(`unknown option of a worker: ${name}`);
-      }
-    }
+    const unknown = Object.keys(options).find((name) => !(name in DEFAULTS) && !OTHERS.includes(name));
+    if (unknown !== undefined) throw new TypeError(`unknown option of a worker: ${unknown}`);
     this.#queues = [].concat(queues);
     this.#handler = handler;
     this.#options = { ...DEFAULTS, ...options };
@@ -179,8 +178,7 @@ class Worker {
     const acks = this.#acks.splice(0, 1000);
     const most = this.#options.concurrency - this.#running.size + acks.length;
     try {
-      const jobs = acks.map(({ job }) => job);
-      const rows = await inTime(this.#control, 30, ackClaim(this.#control, jobs, this.#queues[0], most, this.#options));
+      const rows = await inTime(this.#control, 30, ackClaim(this.#control, acks.map(({ job }) => job), this.#queues[0], most, this.#options));
       for (const { job, resolve } of acks) {
         this.#running.delete(job);
         resolve();
@@ -247,10 +245,7 @@ class Worker {
   #pause(milliseconds) {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, milliseconds);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
+      this.#wake = () => { clearTimeout(timer); resolve(); };
     });
   }
 
