@@ -32,6 +32,8 @@ SOON = {"connect_timeout": 5, "tcp_user_timeout": 10000, "keepalives_idle": 5, "
 class Shard:
     def __init__(self, conninfo):
         self.conninfo = conninfo
+        known = psycopg.conninfo.conninfo_to_dict(conninfo).items()
+        self.name = " ".join(f"{key}={value}" for key, value in known if "password" not in key)
         self.db = None
         self.closed_until = 0
         self.held = None                                # the lease of the job in hand, for the heartbeat
@@ -51,7 +53,7 @@ class Shard:
             return None
 
     def leave(self, error):
-        print(f"not served for a while: {self.conninfo}: {error}", file=sys.stderr, flush=True)
+        print(f"not served for a while: {self.name}: {error}", file=sys.stderr, flush=True)
         self.closed_until = time.monotonic() + random.uniform(1, 3)
         self.held = None
         if self.db is not None:

@@ -114,7 +114,7 @@ func closeConn(conn Conn) {
 
 // persist repeats the call while it may succeed later, as long as the job may still be this worker's.
 func (r *running) persist(call func(Conn) error) (err error) {
-	for tries := 0; tries < 12 && (tries < 2 || r.stopping.Err() == nil); tries++ {
+	for tries := 0; tries < 12 && (tries < 2 || r.aborting.Err() == nil); tries++ {
 		if err = r.use(r.pool, call); !isTransient(err) {
 			return err
 		}
@@ -127,7 +127,7 @@ func (r *running) persist(call func(Conn) error) (err error) {
 type pooled struct{ *running }
 
 func (p pooled) Query(ctx context.Context, sql string, args ...any) (found []string, err error) {
-	err = p.use(p.pool, func(conn Conn) (err error) { found, err = conn.Query(ctx, sql, args...); return err })
+	err = p.use(p.pool, func(conn Conn) (err error) { found, err = conn.Query(ctx, sql, args...); return typed(err) })
 	return found, err
 }
 
@@ -211,7 +211,7 @@ func (r *running) claim(most int, wait time.Duration, begin func(*Job)) error {
 			FROM pgq_claim_any($1, $2, wait => $3::text::interval, lease_time => nullif($4, '0 us')::interval,
 				worker => nullif($5, '')))`, r.Queues, most, interval(wait), interval(r.LeaseTime), r.Label)
 		for _, job := range jobs {
-			r.every = math.Min(r.every, job.LeaseSeconds/3)
+			r.every = math.Max(0.05, math.Min(r.every, job.LeaseSeconds/3))
 			job.DB, job.acked = pooled{r}, make(chan error, 1)
 			job.ctx, job.cancel = context.WithCancel(r.aborting)
 			r.mutex.Lock()
@@ -318,13 +318,17 @@ func (r *running) inTransaction(ctx context.Context, job *Job) (err error) {
 		if begun && err == nil {
 			err = typed(problem)
 		}
+		if err != nil && errors.Is(guarded(func() error { return typed(err) }), &Error{Code: "25006"}) {
+			closeConn(conn) // behind a pooler, the server may have become a standby
+		}
 		if begun {
 			return nil
 		}
 		return typed(problem)
 	})
-	if err == nil {
-		err = problem
+	if problem != nil { // the handler has not begun
+		r.report(problem)
+		return &verdict{error: problem, release: true, in: interval(0)}
 	}
 	return err
 }

@@ -21,14 +21,15 @@ COMMENT ON FUNCTION pgmq._may_read IS 'Internal: whether the caller has SELECT o
 -- The views of all queues read this one, and so do functions. It shows a caller the messages of those queues only whose
 -- view the caller may read, so everybody may read it, and the owner of q_NAME needs no right to pgq_ext.job. Its rows are
 -- filtered before a function of the caller can look at them (security_barrier).
+-- The types of all arguments are exact: another role may have left functions of these names in the schema.
 CREATE VIEW pgmq._message WITH (security_barrier) AS
     SELECT j.job_id, j.queue_id, j.job_id % 1099511627776 AS msg_id, COALESCE((j.lease).read_ct, j.attempts) AS read_ct, j.enqueued_at,
            COALESCE((j.lease).last_read_at, CASE WHEN j.attempts > 0 THEN pgmq._last_read(j.fence) END) AS last_read_at,
            COALESCE((j.lease).vt, j.run_at) AS vt,
-           CASE WHEN j.progress IS NULL AND pgmq._may_read(j.job_id, 'message') THEN j.payload END AS message,
-           CASE WHEN pgmq._may_read(j.job_id, 'headers') THEN j.headers END AS headers
+           CASE WHEN j.progress IS NULL AND pgmq._may_read(j.job_id, 'message'::text) THEN j.payload END AS message,
+           CASE WHEN pgmq._may_read(j.job_id, 'headers'::text) THEN j.headers END AS headers
     FROM (SELECT *, pgmq._lease(job_id) AS lease FROM pgq_ext.job) j
-    WHERE j.job_id >= 1099511627776 AND pgmq._may_read(j.job_id);
+    WHERE j.job_id >= 1099511627776 AND pgmq._may_read(j.job_id, NULL::text);
 COMMENT ON VIEW pgmq._message IS 'Internal: the messages of all queues that the caller may read.';
 GRANT SELECT ON pgmq._message TO PUBLIC;
 -- FOR UPDATE needs the right to UPDATE, which the owners of queues get. Nothing can be changed through this view.
@@ -97,7 +98,7 @@ END $$;
 REVOKE ALL ON FUNCTION pgmq._give FROM PUBLIC;
 COMMENT ON FUNCTION pgmq._give IS 'Internal: makes a role the owner of the view of a queue. The sequence stays with the owner of the extension, so that no id is given out twice.';
 
--- The functions _make_queue and _drop_queue run with the rights of the extension's owner. They are called only by _new_queue
+-- The functions _make_queue and _drop_queue run with the rights of the owner of pgq_ext. They are called only by _new_queue
 -- and _end_queue, which tell them their caller. So a role that creates queues needs CREATE on the schema, as with the
 -- original, but no right to the tables of pgq_ext.
 CREATE FUNCTION pgmq._make_queue(queue_name text, partitioned boolean, unlogged boolean, creator oid) RETURNS void
@@ -110,6 +111,7 @@ DECLARE
     engine_name text;
     id integer;
     last_job bigint;
+    grantee text;
 BEGIN
     IF NOT has_schema_privilege(creator, 'pgmq', 'CREATE') THEN
         RAISE insufficient_privilege USING MESSAGE = 'permission denied for schema pgmq',
@@ -134,6 +136,13 @@ BEGIN
             RAISE object_not_in_prerequisite_state USING MESSAGE = format('queue "%s" of pgq_ext has jobs that are not messages', engine_name),
                 HINT = 'Rename that queue with pgq_rename_queue().';
         END IF;
+        -- These messages belong to the owner of the archive.
+        IF last_job IS NOT NULL AND NOT pg_has_role(creator, current_user, 'USAGE') AND NOT EXISTS (
+            SELECT FROM pg_class c WHERE c.oid = to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'a'::text)))
+                AND pg_has_role(creator, c.relowner, 'USAGE')) THEN
+            RAISE insufficient_privilege USING MESSAGE = format('queue "%s" of pgq_ext has messages of another role', engine_name),
+                HINT = 'Only a superuser, or the owner of the archive of these messages, can create the queue again.';
+        END IF;
         slot := COALESCE(last_job / 1099511627776, slot);
         IF octet_length(sequence_name) > 63 OR EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.sequence = to_regclass(format('pgmq.%I', sequence_name))) THEN
             sequence_name := 'q_slot_' || slot || '_msg_id_seq';
@@ -142,6 +151,11 @@ BEGIN
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I AS bigint INCREMENT 1 MINVALUE 1 MAXVALUE 1099511627775 NO CYCLE', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
+        -- The role that has made it may have granted privileges on it, with which other roles could set the ids back.
+        FOR grantee IN SELECT DISTINCT COALESCE(quote_ident(r.rolname), 'PUBLIC') FROM pg_class c CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+            WHERE c.oid = to_regclass(format('pgmq.%I', sequence_name)) AND a.grantee <> c.relowner LOOP
+            EXECUTE format('REVOKE ALL ON SEQUENCE pgmq.%I FROM %s CASCADE', sequence_name, grantee);
+        END LOOP;
         IF last_job IS NOT NULL THEN
             EXECUTE format('SELECT setval(%L, greatest(last_value, $1)) FROM pgmq.%I', format('pgmq.%I', sequence_name), sequence_name)
                 USING last_job % 1099511627776;
@@ -219,7 +233,7 @@ BEGIN
     DELETE FROM pgmq.topic_bindings b WHERE pgmq.format_table_name(b.queue_name, 'q'::text) = view_name;
     DELETE FROM pgmq.notify_insert_throttle t WHERE pgmq.format_table_name(t.queue_name::text, 'q'::text) = view_name;
     DELETE FROM pgmq.meta m WHERE pgmq.format_table_name(m.queue_name::text, 'q'::text) = view_name;
-    EXECUTE format('DROP VIEW pgmq.%I', view_name);
+    EXECUTE format('DROP VIEW %s', its_view);
     IF EXISTS (SELECT FROM pg_class c WHERE c.oid = queue.sequence) THEN
         EXECUTE format('DROP SEQUENCE %s', queue.sequence);
     END IF;

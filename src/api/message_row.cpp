@@ -37,9 +37,26 @@ refuse_nulls(const Message &message)
 								   message_columns[static_cast<int>(column)].name)));
 }
 
+/*
+ * Return the number of the column msg_id. Raises 55000 if it is missing or of another type: the owner of
+ * the view may have renamed columns.
+ */
+static int
+column_of_id(TupleDesc desc)
+{
+	int column = SPI_fnumber(desc, "msg_id");
+	if (column <= 0 || SPI_gettypeid(desc, column) != INT8OID)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("the view of a queue must have a column \"msg_id\" of type bigint"),
+						errhint("Undo ALTER VIEW ... RENAME COLUMN.")));
+	return column;
+}
+
 static HeapTuple
 insert_row(const MessageQueue &queue, const TriggerData *data)
 {
+	TupleDesc desc = RelationGetDescr(data->tg_relation);
+	int column = column_of_id(desc);
 	Message message = message_of_row(data, data->tg_trigtuple);
 	if (message.get(MessageColumn::kMsgId) != 0)
 		ereport(ERROR, (errcode(ERRCODE_GENERATED_ALWAYS),
@@ -47,8 +64,6 @@ insert_row(const MessageQueue &queue, const TriggerData *data)
 						errdetail("The sequence of the queue gives out the ids.")));
 	refuse_nulls(message);
 	insert_message(queue, &message, false);
-	TupleDesc desc = RelationGetDescr(data->tg_relation);
-	int column = SPI_fnumber(desc, "msg_id");
 	bool is_null = false;
 	return heap_modify_tuple_by_cols(data->tg_trigtuple, desc, 1, &column, &message.values[0],
 									 &is_null);
@@ -93,6 +108,7 @@ pgq_mq_row(PG_FUNCTION_ARGS)
 		notify_of_insert(fcinfo, queue);
 		return PointerGetDatum(row);
 	}
+	require_change(queue);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		return PointerGetDatum(update_row(queue, data));
 	Message before = message_of_row(data, data->tg_trigtuple);

@@ -215,7 +215,7 @@ refuse_blocked(const JobRow &row)
 }
 
 bool
-update_job(int64 job_id, JobChange change, const QueueRef *to)
+update_job(int64 job_id, JobChange change, const QueueRef *to, bool as_read)
 {
 	JobRow row;
 	TakenLease taken;
@@ -225,13 +225,18 @@ update_job(int64 job_id, JobChange change, const QueueRef *to)
 	while (!done &&
 		   find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken) == JobFound::kWaiting)
 	{
-		/* Leave an expired job alone: the scheduler ends it. */
+		/*
+		 * Leave an expired job alone: the scheduler ends it. Leave a message alone that another read
+		 * has taken while this call waited.
+		 */
 		TimestampTz now = wall_now();
-		if (row.expired(now))
+		if (row.expired(now) || (as_read && DatumGetTimestampTz(row.value(kJobRunAt)) > now))
 		{
 			leave_to_row(taken, row, JobEnd::kUnknown);
 			break;
 		}
+		if (as_read)
+			change.set(kJobAttempts, Int32GetDatum(row.next_attempt()));
 		if (change.changed[kJobRunAt - 1])
 		{
 			refuse_blocked(row);

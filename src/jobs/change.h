@@ -38,9 +38,10 @@ bool finish_job(SegmentSet &segments, Records &records, int64 job_id, JobRow *de
 /*
  * Change a waiting job. to: the queue to which the job moves, locked for writing, or NULL. If the
  * change concerns data that a worker sees (payload, headers, queue), late acks of earlier workers
- * are refused. Returns false if there is no such job, or if the job is leased.
+ * are refused. Returns false if there is no such job, or if the job is leased. as_read: change the job
+ * only if it is due, and count an attempt.
  */
-bool update_job(int64 job_id, JobChange change, const QueueRef *to);
+bool update_job(int64 job_id, JobChange change, const QueueRef *to, bool as_read = false);
 
 /*
  * Make a waiting job due after `delay` (interval), or turn a dead letter back into a job, with

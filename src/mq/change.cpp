@@ -78,12 +78,14 @@ set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt)
 	change.set(kJobRunAt, TimestampTzGetDatum(vt));
 	/*
 	 * A message may be read, or its lease may end, between these steps. Then try again. A message that
-	 * exists has a lease or waits, so one of the two steps succeeds in the end.
+	 * exists has a lease or waits, so one of the two steps succeeds in the end. If its queue was dropped
+	 * by SQL, jobs_of() raises an error.
 	 */
 	while (queue.has(msg_id) && !delay_leased(job_id, vt) && !update_job(job_id, change, nullptr))
 	{
 		if (!read_message(queue, msg_id, true, &message))
 			return false;
+		(void) jobs_of(queue);
 		CHECK_FOR_INTERRUPTS();
 	}
 	return queue.has(msg_id);
@@ -130,6 +132,14 @@ change_message(const MessageQueue &queue, const Message &before, const Message &
 
 /* ---- reading without a lease ---- */
 
+/* Return whether no claim and no other transaction has the message. */
+static bool
+is_free(int64 job_id)
+{
+	LeaseCopy lease;
+	return !copy_lease_of(tables().database, job_id, &lease) || lease.ends_here;
+}
+
 /*
  * Lock messages that can be read now, in the order of their ids, and leave out those that other
  * transactions have locked or read. Fills `ids` with the ids of their jobs, and returns their number.
@@ -165,22 +175,19 @@ take_message(const MessageQueue &queue, int64 msg_id, int64 vt, Message *message
 	JobRow row;
 	int64 job_id = queue.job_id(msg_id);
 	TimestampTz now = wall_now();
-	LeaseCopy lease;
 	if (!queue.has(msg_id))
 		return false;
 	SegmentSet segments(RowExclusiveLock);
 	bool free = locate_job(segments, Place{}, job_id, false, &row) == WriteResult::kDone &&
-				DatumGetTimestampTz(row.value(kJobRunAt)) <= now &&
-				(!copy_lease_of(tables().database, job_id, &lease) || lease.ends_here);
+				DatumGetTimestampTz(row.value(kJobRunAt)) <= now && is_free(job_id);
 	JobChange change{};
 	if (free)
 	{
-		change.set(kJobAttempts, Int32GetDatum(row.next_attempt()));
 		change.set(kJobRunAt, TimestampTzGetDatum(now + vt));
 		change.set(kJobFence, Int64GetDatum(greatest_of(prefix_of_clock() - 1)));
 	}
 	segments.close_unwritten();
-	return free && update_job(job_id, change, nullptr) &&
+	return free && update_job(job_id, change, nullptr, true) &&
 		   read_message(queue, msg_id, false, message);
 }
 
@@ -202,8 +209,9 @@ end_messages(const MessageQueue &queue, int most, Message *messages)
 	auto *ids = static_cast<int64 *>(palloc(Max(most, 1) * sizeof(int64)));
 	int n = lock_readable(queue, Datum{0}, most, ids);
 	int ended = 0;
+	/* A claim that had read the row before it was locked may have handed the message out. */
 	for (int i = 0; i < n; i++)
-		ended += end_message(queue, message_id(ids[i]), &messages[ended]);
+		ended += is_free(ids[i]) && end_message(queue, message_id(ids[i]), &messages[ended]);
 	pfree(ids);
 	return ended;
 }

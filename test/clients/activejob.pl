@@ -76,6 +76,7 @@ sent('note', name => 'after');
 wait_until(q{EXISTS (SELECT FROM done WHERE name = 'after')});
 pass('a worker goes on after a crash of the server');
 sql(q{SELECT pgq_drop_queue('jobs', force => true)});
+wait_until(q{EXISTS (SELECT FROM pgq_ext.queue WHERE queue = 'jobs')}); # the worker creates it again
 sent('note', name => 'new queue');
 wait_until(q{EXISTS (SELECT FROM done WHERE name = 'new queue')});
 pass('... and after its queue was dropped');

@@ -27,7 +27,7 @@ def when(message):
     headers, properties = message.get("headers") or {}, message.get("properties") or {}
     delay = _number(headers.get("x-delay", properties.get("x-delay")))
     if delay:
-        return {"delay": f"{delay} ms"}
+        return {"delay": f"{delay:.3f} ms"}
     try:
         eta = datetime.fromisoformat(headers["eta"])
     except (KeyError, TypeError, ValueError):
@@ -238,7 +238,7 @@ class Channel(virtual.Channel):
             options["priority"] = int(priority)
         expiration = _number(properties.get("expiration"))
         if expiration is not None:
-            options["expires_in"] = f"{max(expiration, 1)} ms"
+            options["expires_in"] = f"{max(expiration, 1):.3f} ms"
         named = "".join(f", {name} => %s" for name in options)
         return self._run(f"{function}(%s, %s{named})", [target, names.to_json(message), *options.values()])
 

@@ -10,9 +10,10 @@ from psycopg.errors import error_from_result
 
 from .errors import typed
 
+# With these settings of TCP, a machine that is down is noticed within seconds.
 DEFAULTS = {
-    "connect_timeout": 5, "target_session_attrs": "read-write", "application_name": "kombu",
-    "client_encoding": "UTF8",
+    "connect_timeout": 5, "target_session_attrs": "read-write", "application_name": "kombu", "client_encoding": "UTF8",
+    "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10000,
 }
 
 
@@ -91,7 +92,7 @@ class Claims:
         self.fileno()
         function, source = ("pgq_claim", queues[0]) if len(queues) == 1 else ("pgq_claim_any", _array(queues))
         sql = f"SELECT {COLUMNS} FROM {function}($1, $2, wait => $3, lease_time => $4)"
-        values = [source.encode(), str(most).encode(), f"{wait} s".encode(), f"{lease_time} s".encode()]
+        values = [source.encode(), str(most).encode(), f"{wait:.6f} s".encode(), f"{lease_time:.6f} s".encode()]
         self._connection.pgconn.send_query_params(sql.encode(), values)
         while self._connection.pgconn.flush():
             select.select([], [self], [])

@@ -43,6 +43,10 @@ def _drop_transient():
             calls.close()
 
 
+def _tag(row):
+    return f"{row[0]}/{row[1]}"
+
+
 def _beat(reference, stop, pause):
     """Extend leases and locks until the connection is closed. The main thread may be busy with a task."""
     while not stop.wait(pause):
@@ -151,9 +155,10 @@ class Transport(virtual.Transport):
 
     def _deliver_rows(self, rows):
         """Hand the messages to their consumers. If a consumer raises an error, the others stay for the next time."""
-        self._rows.extend((row, *self._claimed[row[2]]) for row in rows)
+        self._keep(rows)
         while self._rows:
             row, channel, queue = self._rows.popleft()
+            self.held.pop(_tag(row), None)  # the channel holds what it takes
             if channel.closed or queue not in channel._active_queues:
                 self._release_rows([row])
                 continue
@@ -164,11 +169,17 @@ class Transport(virtual.Transport):
                 channel.settle(raw["properties"]["delivery_tag"])
             self._deliver(raw, queue)
 
+    def _keep(self, rows):
+        """Keep messages until they are handed to their consumers, which may take long: so their leases are extended."""
+        self._rows.extend((row, *self._claimed[row[2]]) for row in rows)
+        for row in rows:
+            self.hold(_tag(row))
+
     def _release_rows(self, rows):
         rows = [*rows, *(row for row, _, _ in self._rows)]
         self._rows.clear()
         if rows and self.channels:
-            self.channels[0].release([f"{row[0]}/{row[1]}" for row in rows])
+            self.channels[0].release([_tag(row) for row in rows])
 
     def consumers_changed(self):
         """End the claim that waits: it does not know the new set of queues."""
@@ -177,7 +188,7 @@ class Transport(virtual.Transport):
         except self.connection_errors:
             self.is_lost = True
             raise
-        self._rows.extend((row, *self._claimed[row[2]]) for row in rows)
+        self._keep(rows)
 
     def drain_events(self, connection, timeout=None, **kwargs):
         """Deliver messages; raise socket.timeout if there are none within that many seconds."""

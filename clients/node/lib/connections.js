@@ -10,6 +10,19 @@ function addresses(config) {
   return hosts.map((host, i) => ({ host: host.trim(), port: Number(ports[ports.length === 1 ? 0 : i]) }));
 }
 
+/** Waits for an answer. After that many seconds it ends the connection: TCP alone notices a server that hangs, or has gone, too late. */
+async function inTime(client, seconds, answer) {
+  const { stream } = client.connection;
+  const timer = setTimeout(() => stream.destroy(), seconds * 1000).unref();
+  try {
+    return await answer;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const close = (client) => inTime(client, 5, client.end()).catch(() => {});
+
 /** Connects to the first of the addresses at which there is a primary. Raises the last error if there is none. */
 async function connectToPrimary(config = {}) {
   let problem;
@@ -18,13 +31,13 @@ async function connectToPrimary(config = {}) {
     client.on('error', () => { client.broken = true; }); // the next query raises the error
     try {
       await client.connect();
-      const { rows } = await client.query('SELECT pg_is_in_recovery() AS standby');
+      const { rows } = await inTime(client, 5, client.query('SELECT pg_is_in_recovery() AS standby'));
       if (!rows[0].standby) return client;
       problem = new Error(`${address.host ?? 'the server'} is a standby`);
     } catch (error) {
       problem = error;
     }
-    client.end().catch(() => {});
+    close(client);
   }
   throw problem;
 }
@@ -72,7 +85,7 @@ class Connections {
     } finally {
       if (client.broken) {
         this.#open--;
-        client.end().catch(() => {});
+        close(client);
       } else {
         this.#idle.push(client);
       }
@@ -81,8 +94,8 @@ class Connections {
   }
 
   async close() {
-    await Promise.all(this.#idle.splice(0).map((client) => client.end().catch(() => {})));
+    await Promise.all(this.#idle.splice(0).map(close));
   }
 }
 
-module.exports = { connectToPrimary, Connections };
+module.exports = { connectToPrimary, inTime, close, Connections };

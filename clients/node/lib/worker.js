@@ -1,7 +1,7 @@
 'use strict';
 const { setTimeout: sleep } = require('node:timers/promises');
-const { connectToPrimary, Connections } = require('./connections');
-const { DiscardError, RetryError, ReleaseError, StaleLeaseError, isFinal, isTransient, textOf, typed } = require('./errors');
+const { connectToPrimary, inTime, close, Connections } = require('./connections');
+const { DiscardError, RetryError, ReleaseError, StaleLeaseError, isFinal, isTransient, textOf } = require('./errors');
 const { Job, claim, ackClaim, ack, ackCommit, ackMany, fail, release, extend } = require('./job');
 const { json } = require('./produce');
 
@@ -36,6 +36,7 @@ class Worker {
   #options;
   #control = null; // the connection that claims
   #pool;
+  #db = { query: (...args) => this.#pool.use((db) => inTime(db, 30, db.query(...args))) }; // for the methods of jobs
   #running = new Set(); // the jobs in work; the worker may get a job again while it still runs
   #acks = []; // jobs that wait to be acknowledged together: { job, resolve, reject }
   #acking = false; // a connection of the pool is acknowledging them
@@ -65,7 +66,7 @@ class Worker {
     for (const signal of this.#options.signals) process.on(signal, this.#onSignal);
     try {
       this.#control = await connectToPrimary(this.#options.connection);
-      this.#take(await this.#inTime(30, claim(this.#control, this.#queues, this.#options.concurrency, 0, this.#options)));
+      this.#take(await inTime(this.#control, 30, claim(this.#control, this.#queues, this.#options.concurrency, 0, this.#options)));
     } catch (error) {
       this.#end();
       throw error;
@@ -143,7 +144,7 @@ class Worker {
   /** Extends the leases if it is time; then acknowledges and claims jobs, or waits until a job has ended. */
   async #round() {
     const left = () => (this.#running.size > 0 ? Math.max(0, this.#beat - performance.now()) : Infinity);
-    if (left() === 0) await this.#inTime(30, this.#extend());
+    if (left() === 0) await inTime(this.#control, 30, this.#extend());
     if (this.#acks.length > 0) {
       if (this.#acknowledgesHere()) {
         await this.#acknowledgeAndClaim();
@@ -159,7 +160,7 @@ class Worker {
     const wait = Math.min(this.#options.wait, left() / 1000);
     this.#waits = true;
     try {
-      this.#take(await this.#inTime(wait + 30, claim(this.#control, this.#queues, free, Number(wait.toFixed(3)), this.#options)));
+      this.#take(await inTime(this.#control, wait + 30, claim(this.#control, this.#queues, free, Number(wait.toFixed(3)), this.#options)));
     } finally {
       this.#waits = false;
     }
@@ -179,7 +180,7 @@ class Worker {
     const most = this.#options.concurrency - this.#running.size + acks.length;
     try {
       const jobs = acks.map(({ job }) => job);
-      const rows = await this.#inTime(30, ackClaim(this.#control, jobs, this.#queues[0], most, this.#options));
+      const rows = await inTime(this.#control, 30, ackClaim(this.#control, jobs, this.#queues[0], most, this.#options));
       for (const { job, resolve } of acks) {
         this.#running.delete(job);
         resolve();
@@ -192,20 +193,9 @@ class Worker {
     }
   }
 
-  /** Ends the connection if there is no answer in that many seconds: a server that hangs keeps it alive. */
-  async #inTime(seconds, answer) {
-    const { stream } = this.#control.connection;
-    const timer = setTimeout(() => stream.destroy(), seconds * 1000);
-    try {
-      return await answer;
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
   #take(rows) {
     for (const row of rows) {
-      const job = new Job(row, { query: (...args) => this.#pool.use((db) => db.query(...args)) });
+      const job = new Job(row, this.#db);
       const now = performance.now();
       job.interval = Math.max(50, Math.min(this.#options.heartbeat * 1000, job.length / 3));
       job.expires = now + job.length;
@@ -243,7 +233,7 @@ class Worker {
   }
 
   #drop() {
-    this.#control?.end().catch(() => {});
+    if (this.#control) close(this.#control);
     this.#control = null;
     this.#acknowledgeAll();
   }
@@ -275,7 +265,7 @@ class Worker {
       if (this.#options.tx) await this.#inTransaction(job);
       else await this.#acknowledge(job, await this.#handler(job));
     } catch (error) {
-      problem = error instanceof Error ? typed(error) : new Error(textOf(error), { cause: error });
+      problem = error instanceof Error ? error : new Error(textOf(error), { cause: error });
     }
     job.ended = true;
     const outcome = problem === undefined ? 'acked' : await this.#answer(job, problem);
@@ -299,7 +289,7 @@ class Worker {
 
   #transact(job) {
     return this.#pool.use(async (tx) => {
-      await tx.query('BEGIN');
+      await inTime(tx, 30, tx.query('BEGIN'));
       job.begun = true;
       job.db = tx;
       try {
@@ -308,10 +298,12 @@ class Worker {
         await ackCommit(tx, job, textOfResult(result));
       } catch (error) {
         job.ended = false;
-        await tx.query('ROLLBACK').catch(() => { tx.broken = true; });
+        await inTime(tx, 30, tx.query('ROLLBACK')).catch(() => { tx.broken = true; });
         throw error;
+      } finally {
+        job.db = this.#db; // soon, tx has the transaction of another job
       }
-    }, () => job.begun);
+    }, (error) => job.begun && error?.code !== '25006'); // behind a pooler, the server may have become a standby
   }
 
   /** Acknowledges the job together with others that end at the same time. A job with a result needs a call of its own. */
@@ -359,7 +351,7 @@ class Worker {
   async #persist(call) {
     for (let tries = 0; ; tries++) {
       try {
-        return await this.#pool.use(call);
+        return await this.#pool.use((db) => inTime(db, 30, call(db)));
       } catch (error) {
         if (!isTransient(error) || tries === 10 || (this.#aborting && tries > 0)) throw error;
         await sleep(Math.min(10000, 200 * 2 ** tries) * (0.5 + Math.random()));
@@ -375,7 +367,7 @@ function work(queues, handler, options) {
 
 /**
  * For tests: runs the jobs that are ready, one by one, until no job is ready. db: a client outside of a transaction.
- * Returns [{ job, outcome, error }]. Each job is tried once; errors of the handler are reported to the server.
+ * Returns [{ job, outcome, error }]. A job whose next attempt is ready by then runs again, so pass `limit` if it always is.
  */
 async function drain(db, queues, handler, { tx = false, limit = Infinity, ...options } = {}) {
   const ended = [];
@@ -390,7 +382,7 @@ async function drain(db, queues, handler, { tx = false, limit = Infinity, ...opt
       await ack(db, job, textOfResult(await handler(job, tx ? db : undefined)));
       if (tx) await db.query('COMMIT');
     } catch (error) {
-      problem = error instanceof Error ? typed(error) : new Error(textOf(error), { cause: error });
+      problem = error instanceof Error ? error : new Error(textOf(error), { cause: error });
       if (tx) await db.query('ROLLBACK');
       outcome = await settle(db, job, problem, false);
     }

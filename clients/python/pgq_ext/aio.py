@@ -264,6 +264,8 @@ class Worker:
 
     async def _handle(self, job, *args):
         """Run the handler as a task, which can be cancelled without ending the attempt."""
+        if job.aborted.is_set():  # while the job waited for a connection
+            raise job.abort_reason
         job.task = asyncio.create_task(self.handler(job, *args))
         try:
             return await job.task
@@ -301,6 +303,8 @@ class Worker:
         except BaseException:
             job.ended = False
             raise
+        finally:
+            job.db = self.pool  # soon, the connection has the transaction of another job
 
     async def _acknowledge(self, job, value):
         """Acknowledge the job together with others that end at the same time. A job with a result needs a call of its own."""

@@ -12,7 +12,7 @@ from .errors import DiscardError, ReleaseError, RetryError, text_of, typed
 
 def seconds(value):
     """A number means seconds; a timedelta, or an interval of PostgreSQL as a string, stays as it is."""
-    return f"{value} s" if isinstance(value, (int, float)) else value
+    return f"{value:.6f} s" if isinstance(value, (int, float)) else value  # an interval has no exponent, as 5e-05 has
 
 
 def _same(value):

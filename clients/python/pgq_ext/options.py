@@ -67,7 +67,7 @@ class Options:
 
     def pause(self, tries):
         """How long to wait after that many failed tries: at random, so that not all workers come at once."""
-        return min(10, 0.5 * 2**tries) * random.uniform(0.5, 1.5)
+        return min(10, 0.5 * 2 ** min(tries, 10)) * random.uniform(0.5, 1.5)
 
 
 def is_lost(error):

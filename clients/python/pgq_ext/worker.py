@@ -72,6 +72,8 @@ class _InThreads(aio.Worker):
         except BaseException:
             job.ended = False
             raise
+        finally:
+            job.db = self.of_handlers  # soon, the connection has the transaction of another job
 
     async def _close(self):
         await super()._close()

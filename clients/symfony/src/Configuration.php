@@ -47,7 +47,7 @@ final class Configuration
     /** Returns a new PDO. */
     public readonly \Closure $connect;
 
-    public function __construct(string $dsn, array $options)
+    public function __construct(#[\SensitiveParameter] string $dsn, array $options)
     {
         if (!preg_match(self::DSN, $dsn, $parts)) {
             throw new InvalidArgumentException('The DSN of the pgq transport is invalid. Example: pgq://user:password@host/database?queue=mail');
@@ -99,6 +99,8 @@ final class Configuration
         if (\count($hosts) > 1) {
             $link += ['target_session_attrs' => 'read-write'];
         }
+        // with these settings of TCP, a machine that is down is noticed within seconds
+        $link += ['keepalives_idle' => 5, 'keepalives_interval' => 2, 'keepalives_count' => 3, 'tcp_user_timeout' => 10000];
         $dsn = 'pgsql:';
         foreach (array_filter($link, static fn ($value) => '' !== (string) $value) as $name => $value) {
             $dsn .= $name."='".addcslashes($value, "'\\")."' ";

@@ -47,7 +47,8 @@ final class Queue
 
             return $row;
         } catch (TransportException $error) {
-            if (!$this->connected || !Database::isLost($error) || microtime(true) - ($this->lostSince ??= microtime(true)) >= $configuration->reconnectTime) {
+            $now = hrtime(true) / 1e9; // not the time of day, which can be set
+            if (!$this->connected || !Database::isLost($error) || $now - ($this->lostSince ??= $now) >= $configuration->reconnectTime) {
                 throw $error;
             }
 
@@ -140,16 +141,20 @@ final class Queue
             ORDER BY job.priority DESC, run_at, job_id LIMIT ?::bigint", [self::arrayOf($this->configuration->queues), ...$values, $limit]);
     }
 
-    /** Runs the call once; a second call for the same delivery does nothing. */
+    /**
+     * Runs the call once; a second call for the same delivery does nothing. In a transaction of the application it is not
+     * repeated: on a new connection it would take effect without the work, which is lost.
+     */
     private function end(LeaseStamp $stamp, callable $call): void
     {
         if ($stamp->ended) {
             return;
         }
+        $inTransaction = $this->database->inTransaction();
         try {
             $call();
         } catch (TransportException $error) {
-            if (!Database::isLost($error)) {
+            if ($inTransaction || !Database::isLost($error)) {
                 throw $error;
             }
             $call();

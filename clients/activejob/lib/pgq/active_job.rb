@@ -13,6 +13,10 @@ require 'active_job/queue_adapters/pgq_adapter'
 module Pgq
   # Jobs of Active Job in queues of pgq_ext.
   module ActiveJob
+    # With these settings of TCP, a machine that is down is noticed within seconds.
+    TCP = { keepalives_idle: 5, keepalives_interval: 2, keepalives_count: 3, tcp_user_timeout: 10_000 }.freeze
+    private_constant :TCP
+
     class << self
       # False: do not create a queue that does not exist.
       attr_writer :create_queues
@@ -29,11 +33,11 @@ module Pgq
       def connect(**more)
         target = { target_session_attrs: ENV.fetch('PGTARGETSESSIONATTRS', 'read-write'), **more }
         if Database.active_record?
-          PG.connect(**settings_of(::ActiveRecord::Base.connection_db_config.configuration_hash), **target)
+          PG.connect(**TCP, **settings_of(::ActiveRecord::Base.connection_db_config.configuration_hash), **target)
         elsif ENV['DATABASE_URL']
-          PG.connect(ENV['DATABASE_URL'], **target)
+          PG.connect(ENV['DATABASE_URL'], **TCP.reject { |name,| ENV['DATABASE_URL'].include?(name.to_s) }, **target)
         else
-          PG.connect(**target)
+          PG.connect(**TCP, **target)
         end
       end
 

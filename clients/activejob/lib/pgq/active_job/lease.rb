@@ -82,7 +82,7 @@ module Pgq
       def retried(db)
         db.transaction do
           Database.rows(db, 'pgq_progress', [@id, @lease, JSON.generate(active_job: @retry[:data])], {})
-          failure(db, retry_in: "#{@retry[:delay]} s")
+          failure(db, retry_in: format('%.6f s', @retry[:delay])) # an interval has no exponent
         end
       end
 

@@ -22,7 +22,7 @@ module Pgq
 
         job.class.pgq_job_options.transform_values do |value|
           value = value.call(job) if value.respond_to?(:call)
-          value.is_a?(ActiveSupport::Duration) ? "#{value.to_f} s" : value
+          value.is_a?(ActiveSupport::Duration) ? format('%.6f s', value.to_f) : value
         end.compact
       end
 

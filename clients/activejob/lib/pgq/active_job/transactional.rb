@@ -12,7 +12,7 @@ module Pgq
             body.call
             lease&.ack { |*arguments| Database.call('pgq_ack', *arguments) }
           end
-        rescue StandardError
+        rescue Exception # rubocop:disable Lint/RescueException -- any of them has rolled the transaction back
           lease&.rolled_back
           raise
         end

@@ -9,7 +9,11 @@ module Pgq
     # Runs jobs in threads. One connection claims; another one, which the threads share, extends leases and tells the server what
     # has become of the jobs.
     class Worker
-      LOST = [PG::ConnectionBad, PG::UnableToSend, PG::AdminShutdown, PG::CrashShutdown, PG::CannotConnectNow].freeze
+      # Errors after which a new connection is needed; after 25006 the old one is to a standby.
+      LOST = [PG::ConnectionBad, PG::UnableToSend, PG::AdminShutdown, PG::CrashShutdown, PG::CannotConnectNow,
+              PG::ReadOnlySqlTransaction].freeze
+      # Errors after which the same call may succeed later: a conflict, a shortage, a lock, a timeout.
+      PASSING = [PG::TransactionRollback, PG::InsufficientResources, PG::LockNotAvailable, PG::OperatorIntervention].freeze
       CLAIM = 'SELECT job_id, lease, queue, attempt, payload, progress, ' \
               'extract(epoch FROM lease_expires_at - clock_timestamp()) AS seconds ' \
               'FROM pgq_claim_any($1, $2, wait => $3, lease_time => $4, worker => $5)'
@@ -115,7 +119,9 @@ module Pgq
       end
 
       def rows_of(db, count, wait)
-        db.exec_params(CLAIM, [PG::TextEncoder::Array.new.encode(@queues), count, wait, @lease_time, @name]).to_a
+        rows = db.exec_params(CLAIM, [PG::TextEncoder::Array.new.encode(@queues), count, wait, @lease_time, @name]).to_a
+        @claimed = true
+        rows
       end
 
       def wait_for_free
@@ -125,11 +131,13 @@ module Pgq
         end
       end
 
-      # Yields a connection for claims. After a lost connection waits a moment, then the caller tries again.
+      # Yields a connection for claims. After an error that may pass waits a moment, then the caller tries again.
       def connected
         db = ActiveJob.connect(fallback_application_name: 'pgq-activejob')
         yield db
-      rescue *LOST => e
+      rescue *LOST, *PASSING => e
+        raise unless @claimed || LOST.any? { |lost| e.is_a?(lost) } # wrong from the start: too many queues, for example
+
         @logger.error("pgq: #{e.message.strip}")
         sleep(rand * 1.5 + 0.2) unless @stopping
       rescue PG::UndefinedObject
@@ -179,7 +187,7 @@ module Pgq
           outcome = control { |db| lease.finish(db) }
           @logger.error("pgq: the lease of job #{lease.id} is lost; another worker may have the job") if outcome == 'stale'
           @logger.error("pgq: job #{lease.id} failed (#{outcome}): #{lease.error.class}: #{lease.error.message}") if lease.error
-        rescue *LOST => e
+        rescue *LOST, *PASSING => e
           raise if (tries += 1) > 10
 
           @logger.error("pgq: #{e.message.strip}")
@@ -198,7 +206,7 @@ module Pgq
         leases.each do |lease|
           control { |db| Database.rows(db, 'pgq_extend', [lease.id, lease.lease], {}) }
         end
-      rescue PG::Error => e
+      rescue StandardError => e
         @logger.error("pgq: heartbeat: #{e.message.strip}")
       end
 
