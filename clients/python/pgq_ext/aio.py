@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import itertools
 import signal
 import sys
 import threading
@@ -40,13 +41,20 @@ class Job(calls.Job):
 class _Pool:
     """Connections to the primary. One that was lost is replaced when it is needed. As `db` of a job, runs statements."""
 
-    def __init__(self, options, kind=psycopg.AsyncConnection, slots=asyncio.LifoQueue):
-        self.options, self.kind, self.slots = options, kind, slots()
+    def __init__(self, options, kind=psycopg.AsyncConnection, slots=asyncio.PriorityQueue):
+        self.options, self.kind, self.slots, self.puts = options, kind, slots(), itertools.count()
         for _ in range(options.pool):
-            self.slots.put_nowait(None)
+            self._put(None)
+
+    def _put(self, db):
+        """Put a connection, or None, back. Open connections are taken first: it may be that no other can be had."""
+        self.slots.put_nowait((db is None or db.closed, -next(self.puts), db))
+
+    async def _get(self):
+        return (await _awaited(self.slots.get()))[2]
 
     async def use(self, body):
-        db = await _awaited(self.slots.get())
+        db = await self._get()
         try:
             if db is None or db.closed:
                 db = await _connect(self.options, self.kind)
@@ -56,14 +64,14 @@ class _Pool:
                 await _awaited(db.close())
             raise
         finally:
-            self.slots.put_nowait(db)
+            self._put(db)
 
     async def run(self, *statement):
         return await self.use(lambda db: calls.run(db, *statement))
 
     async def close(self):
         for _ in range(self.options.pool):
-            db = await _awaited(self.slots.get())
+            db = await self._get()
             if db is not None:
                 await _awaited(db.close())
 

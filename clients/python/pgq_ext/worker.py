@@ -28,7 +28,7 @@ class _Pool(aio._Pool):
     """For handlers in threads."""
 
     def __init__(self, options):
-        super().__init__(options, psycopg.Connection, queue.LifoQueue)
+        super().__init__(options, psycopg.Connection, queue.PriorityQueue)
 
     def use(self, body):
         return _now(super().use(body))
