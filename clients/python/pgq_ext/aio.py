@@ -144,6 +144,7 @@ class Worker:
     async def _run(self):
         tries = 0
         while not self.stopping or self.running:
+            self.changed.clear()  # here, not in _pause: what changes from now on must end the pause
             try:
                 self.control = self.control or await _connect(self.options)
                 await self._round()
@@ -219,7 +220,6 @@ class Worker:
 
     async def _pause(self, seconds):
         """Wait that long, or until a job has ended or the worker is stopped."""
-        self.changed.clear()
         try:
             await asyncio.wait_for(self.changed.wait(), seconds)
         except asyncio.TimeoutError:
