@@ -6,6 +6,7 @@
 #include "api/message_args.h"
 #include "api/result_rows.h"
 #include "catalog/owner_sql.h"
+#include "catalog/rights.h"
 #include "jobs/change.h"
 #include "mq/change.h"
 #include "mq/send.h"
@@ -17,11 +18,25 @@ namespace pgq {
 
 /* ---- arguments ---- */
 
+void
+require_change(const MessageQueue &queue)
+{
+	char name[kQueueNameMax + 1] = "";
+	if (may(Permission::kChange, queue.queue_id))
+		return;
+	(void) copy_name(jobs_of(queue), name);
+	require_right(Permission::kChange, queue.queue_id, name);
+}
+
 MessageQueue
 message_queue(FunctionCallInfo fcinfo, AclMode needed)
 {
 	Oid schema = get_func_namespace(fcinfo->flinfo->fn_oid);
-	return find_message_queue(schema, DatumGetTextPP(required(fcinfo, 0, "queue_name")), needed);
+	MessageQueue queue =
+		find_message_queue(schema, DatumGetTextPP(required(fcinfo, 0, "queue_name")), needed);
+	if ((needed & (ACL_UPDATE | ACL_DELETE)) != 0)
+		require_change(queue);
+	return queue;
 }
 
 /* Return the time that is that many seconds from now. */

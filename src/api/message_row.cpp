@@ -108,6 +108,7 @@ pgq_mq_row(PG_FUNCTION_ARGS)
 		notify_of_insert(fcinfo, queue);
 		return PointerGetDatum(row);
 	}
+	require_change(queue);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		return PointerGetDatum(update_row(queue, data));
 	Message before = message_of_row(data, data->tg_trigtuple);

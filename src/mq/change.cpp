@@ -78,12 +78,14 @@ set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt)
 	change.set(kJobRunAt, TimestampTzGetDatum(vt));
 	/*
 	 * A message may be read, or its lease may end, between these steps. Then try again. A message that
-	 * exists has a lease or waits, so one of the two steps succeeds in the end.
+	 * exists has a lease or waits, so one of the two steps succeeds in the end. If its queue was dropped
+	 * by SQL, jobs_of() raises an error.
 	 */
 	while (queue.has(msg_id) && !delay_leased(job_id, vt) && !update_job(job_id, change, nullptr))
 	{
 		if (!read_message(queue, msg_id, true, &message))
 			return false;
+		(void) jobs_of(queue);
 		CHECK_FOR_INTERRUPTS();
 	}
 	return queue.has(msg_id);
