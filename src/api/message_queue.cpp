@@ -202,7 +202,7 @@ pgq_mq_may_read(PG_FUNCTION_ARGS)
 
 /*
  * The part of a message that its lease decides, for the view of the queue: NULL if the job has no
- * lease. A column that the caller may not read is NULL.
+ * lease, or if the caller may read none of these columns. A column that the caller may not read is NULL.
  */
 PGDLLEXPORT Datum
 pgq_mq_lease(PG_FUNCTION_ARGS)
@@ -220,8 +220,15 @@ pgq_mq_lease(PG_FUNCTION_ARGS)
 	Datum values[] = {Int32GetDatum(lease.attempt), TimestampTzGetDatum(lease.claimed_at),
 					  TimestampTzGetDatum(lease.expires_at)};
 	bool nulls[lengthof(values)];
+	bool any = false;
 	for (int i = 0; i < static_cast<int>(lengthof(values)); i++)
+	{
 		nulls[i] = !may_read_column(view, lease_columns[i].name);
+		any |= !nulls[i];
+	}
+	/* A row of NULLs would tell that somebody reads the message. */
+	if (!any)
+		PG_RETURN_NULL();
 	PG_RETURN_DATUM(message_result(fcinfo, values, nulls));
 }
 
