@@ -38,7 +38,7 @@ CREATE UNLOGGED TABLE pgmq.notify_insert_throttle (
     queue_name           varchar UNIQUE NOT NULL
         CONSTRAINT notify_insert_throttle_meta_queue_name_fk REFERENCES pgmq.meta (queue_name) ON DELETE CASCADE,
     throttle_interval_ms integer DEFAULT 0 NOT NULL,
-    last_notified_at     timestamptz DEFAULT to_timestamp(0) NOT NULL
+    last_notified_at     timestamptz DEFAULT pg_catalog.to_timestamp(0) NOT NULL
 );
 COMMENT ON TABLE pgmq.notify_insert_throttle IS
 'The queues that send NOTIFY when a message is inserted, and how many milliseconds lie between two notifications at least.';

@@ -21,14 +21,15 @@ COMMENT ON FUNCTION pgmq._may_read IS 'Internal: whether the caller has SELECT o
 -- The views of all queues read this one, and so do functions. It shows a caller the messages of those queues only whose
 -- view the caller may read, so everybody may read it, and the owner of q_NAME needs no right to pgq_ext.job. Its rows are
 -- filtered before a function of the caller can look at them (security_barrier).
+-- The types of all arguments are exact: another role may have left functions of these names in the schema.
 CREATE VIEW pgmq._message WITH (security_barrier) AS
     SELECT j.job_id, j.queue_id, j.job_id % 1099511627776 AS msg_id, COALESCE((j.lease).read_ct, j.attempts) AS read_ct, j.enqueued_at,
            COALESCE((j.lease).last_read_at, CASE WHEN j.attempts > 0 THEN pgmq._last_read(j.fence) END) AS last_read_at,
            COALESCE((j.lease).vt, j.run_at) AS vt,
-           CASE WHEN j.progress IS NULL AND pgmq._may_read(j.job_id, 'message') THEN j.payload END AS message,
-           CASE WHEN pgmq._may_read(j.job_id, 'headers') THEN j.headers END AS headers
+           CASE WHEN j.progress IS NULL AND pgmq._may_read(j.job_id, 'message'::text) THEN j.payload END AS message,
+           CASE WHEN pgmq._may_read(j.job_id, 'headers'::text) THEN j.headers END AS headers
     FROM (SELECT *, pgmq._lease(job_id) AS lease FROM pgq_ext.job) j
-    WHERE j.job_id >= 1099511627776 AND pgmq._may_read(j.job_id);
+    WHERE j.job_id >= 1099511627776 AND pgmq._may_read(j.job_id, NULL::text);
 COMMENT ON VIEW pgmq._message IS 'Internal: the messages of all queues that the caller may read.';
 GRANT SELECT ON pgmq._message TO PUBLIC;
 -- FOR UPDATE needs the right to UPDATE, which the owners of queues get. Nothing can be changed through this view.
