@@ -7,6 +7,18 @@ LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_adopt';
 REVOKE ALL ON FUNCTION pgmq._adopt FROM PUBLIC;
 COMMENT ON FUNCTION pgmq._adopt IS 'Internal: inserts a message with the id that it has.';
 
+-- The types are exact, so no cast, operator or function of the table's owner runs with the rights of the caller of adopt().
+CREATE FUNCTION pgmq._is_left_queue(relation oid) RETURNS boolean
+LANGUAGE sql AS $$
+    SELECT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition)
+        AND (SELECT count(*) FROM pg_catalog.pg_attribute a WHERE a.attrelid = $1 AND NOT a.attisdropped
+             AND a.atttypid = CASE WHEN a.attname = 'msg_id' THEN 'bigint'::regtype
+                                   WHEN a.attname = 'read_ct' THEN 'integer'::regtype
+                                   WHEN a.attname IN ('enqueued_at', 'last_read_at', 'vt') THEN 'timestamptz'::regtype
+                                   WHEN a.attname IN ('message', 'headers') THEN 'jsonb'::regtype END) = 7
+$$;
+COMMENT ON FUNCTION pgmq._is_left_queue IS 'Internal: whether a relation is a table with the columns of a table q_NAME of the original pgmq.';
+
 CREATE FUNCTION pgmq._adopt_table(queue_name text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -25,6 +37,10 @@ BEGIN
     PERFORM pgmq.acquire_queue_lock(queue_name);
     EXECUTE format('LOCK TABLE pgmq.%I IN ACCESS EXCLUSIVE MODE', name);
     SELECT * INTO old FROM pg_catalog.pg_class c WHERE c.oid = to_regclass(format('pgmq.%I', name));
+    -- The owner may have changed the table while this transaction waited for the lock.
+    IF NOT COALESCE(pgmq._is_left_queue(old.oid), false) THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" does not have the columns of a queue', name);
+    END IF;
     owner_name := pg_catalog.pg_get_userbyid(old.relowner);
     EXECUTE format('ALTER TABLE pgmq.%I RENAME TO %I', name, old_name);
     old_sequence := pg_catalog.pg_get_serial_sequence(format('pgmq.%I', old_name), 'msg_id');
@@ -35,7 +51,7 @@ BEGIN
     PERFORM pgmq._make_queue(queue_name, old.relkind = 'p', old.relpersistence = 'u', current_user::regrole::oid);
     new_sequence := (SELECT s.sequence FROM pgmq.queue_slot s WHERE s.view = to_regclass(format('pgmq.%I', name)));
     EXECUTE format('SELECT setval(%L, last_value, is_called) FROM %s', new_sequence, old_sequence);
-    EXECUTE format('SELECT count(pgmq._adopt(%L, o.msg_id, o.read_ct, o.enqueued_at, o.last_read_at, o.vt, o.message, o.headers)::text) FROM (SELECT * FROM pgmq.%I ORDER BY msg_id) o',
+    EXECUTE format('SELECT count(pgmq._adopt(%L::regclass, o.msg_id, o.read_ct, o.enqueued_at, o.last_read_at, o.vt, o.message, o.headers)::text) FROM (SELECT * FROM pgmq.%I ORDER BY msg_id) o',
                    format('pgmq.%I', name), old_name) INTO adopted;
     IF to_regclass(format('pgmq.%I', archive)) IS NULL THEN
         PERFORM pgmq._create_archive(queue_name);
@@ -62,10 +78,9 @@ DECLARE
     one text;
 BEGIN
     FOR one IN SELECT substr(c.relname, 3) FROM pg_catalog.pg_class c
-        WHERE c.relnamespace = 'pgmq'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname LIKE 'q\_%'
+        WHERE c.relnamespace = 'pgmq'::regnamespace AND c.relname LIKE 'q\_%'
             AND (adopt.queue_name IS NULL OR c.relname = pgmq.format_table_name(adopt.queue_name, 'q'))
-            AND (SELECT count(*) FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid
-                 AND a.attname IN ('msg_id', 'read_ct', 'enqueued_at', 'last_read_at', 'vt', 'message', 'headers')) = 7
+            AND pgmq._is_left_queue(c.oid)
         ORDER BY 1 LOOP
         queue := COALESCE(adopt.queue_name, one);
         messages := pgmq._adopt_table(queue);
