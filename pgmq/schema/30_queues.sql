@@ -111,6 +111,7 @@ DECLARE
     engine_name text;
     id integer;
     last_job bigint;
+    grantee text;
 BEGIN
     IF NOT has_schema_privilege(creator, 'pgmq', 'CREATE') THEN
         RAISE insufficient_privilege USING MESSAGE = 'permission denied for schema pgmq',
@@ -135,6 +136,13 @@ BEGIN
             RAISE object_not_in_prerequisite_state USING MESSAGE = format('queue "%s" of pgq_ext has jobs that are not messages', engine_name),
                 HINT = 'Rename that queue with pgq_rename_queue().';
         END IF;
+        -- They belong to the owner of the archive.
+        IF last_job IS NOT NULL AND NOT pg_has_role(creator, current_user, 'USAGE') AND NOT EXISTS (
+            SELECT FROM pg_class c WHERE c.oid = to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'a'::text)))
+                AND pg_has_role(creator, c.relowner, 'USAGE')) THEN
+            RAISE insufficient_privilege USING MESSAGE = format('queue "%s" of pgq_ext has messages of another role', engine_name),
+                HINT = 'Only a superuser, or the owner of the archive of these messages, can create the queue again.';
+        END IF;
         slot := COALESCE(last_job / 1099511627776, slot);
         IF octet_length(sequence_name) > 63 OR EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.sequence = to_regclass(format('pgmq.%I', sequence_name))) THEN
             sequence_name := 'q_slot_' || slot || '_msg_id_seq';
@@ -143,6 +151,11 @@ BEGIN
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I AS bigint INCREMENT 1 MINVALUE 1 MAXVALUE 1099511627775 NO CYCLE', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
+        -- Its owner may have granted privileges on it, with which a role could set the ids back.
+        FOR grantee IN SELECT DISTINCT COALESCE(quote_ident(r.rolname), 'PUBLIC') FROM pg_class c CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+            WHERE c.oid = to_regclass(format('pgmq.%I', sequence_name)) AND a.grantee <> c.relowner LOOP
+            EXECUTE format('REVOKE ALL ON SEQUENCE pgmq.%I FROM %s CASCADE', sequence_name, grantee);
+        END LOOP;
         IF last_job IS NOT NULL THEN
             EXECUTE format('SELECT setval(%L, greatest(last_value, $1)) FROM pgmq.%I', format('pgmq.%I', sequence_name), sequence_name)
                 USING last_job % 1099511627776;
@@ -220,7 +233,7 @@ BEGIN
     DELETE FROM pgmq.topic_bindings b WHERE pgmq.format_table_name(b.queue_name, 'q'::text) = view_name;
     DELETE FROM pgmq.notify_insert_throttle t WHERE pgmq.format_table_name(t.queue_name::text, 'q'::text) = view_name;
     DELETE FROM pgmq.meta m WHERE pgmq.format_table_name(m.queue_name::text, 'q'::text) = view_name;
-    EXECUTE format('DROP VIEW pgmq.%I', view_name);
+    EXECUTE format('DROP VIEW %s', its_view);
     IF EXISTS (SELECT FROM pg_class c WHERE c.oid = queue.sequence) THEN
         EXECUTE format('DROP SEQUENCE %s', queue.sequence);
     END IF;
