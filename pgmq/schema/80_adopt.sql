@@ -49,6 +49,11 @@ BEGIN
         old_sequence := pg_catalog.pg_get_serial_sequence(format('pgmq.%I', old_name), 'msg_id');
     END IF;
     PERFORM pgmq._make_queue(queue_name, old.relkind = 'p', old.relpersistence = 'u', current_user::regrole::oid);
+    -- Nothing else finds a message with the same id.
+    IF EXISTS (SELECT FROM pgq_ext.job j WHERE j.queue_id = (SELECT s.queue_id FROM pgmq.queue_slot s WHERE s.view = to_regclass(format('pgmq.%I', name)))) THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('the queue of pgq_ext for "%s" has messages already', queue_name),
+            HINT = 'They were left when this extension was dropped. Drop that queue with pgq_drop_queue().';
+    END IF;
     new_sequence := (SELECT s.sequence FROM pgmq.queue_slot s WHERE s.view = to_regclass(format('pgmq.%I', name)));
     EXECUTE format('SELECT setval(%L, last_value, is_called) FROM %s', new_sequence, old_sequence);
     EXECUTE format('SELECT count(pgmq._adopt(%L::regclass, o.msg_id, o.read_ct, o.enqueued_at, o.last_read_at, o.vt, o.message, o.headers)::text) FROM (SELECT * FROM pgmq.%I ORDER BY msg_id) o',
