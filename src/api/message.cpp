@@ -90,6 +90,24 @@ message_ids(FunctionCallInfo fcinfo, int i, Datum **ids)
 	return n;
 }
 
+/* Call visit(id) for each id, and free the memory that the call has used. */
+template <typename Visit>
+static void
+for_each_id(const Datum *ids, int n, Visit visit)
+{
+	MemoryContext scratch =
+		AllocSetContextCreate(CurrentMemoryContext, "pgmq messages", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(scratch);
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		visit(ids[i]);
+		MemoryContextReset(scratch);
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(scratch);
+}
+
 /* ---- send ---- */
 
 /*
@@ -196,18 +214,18 @@ archive(FunctionCallInfo fcinfo, Datum *ids, int n, Archived archived)
 	MessageQueue queue = message_queue(fcinfo, ACL_DELETE);
 	char *table = get_rel_name(queue.view);
 	Oid schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	if (table == nullptr)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the queue was dropped")));
 	table[0] = 'a';
 	char *statement =
 		psprintf(archive_statement, quote_qualified_identifier(get_namespace_name(schema), table));
-	for (int i = 0; i < n; i++)
-	{
+	for_each_id(ids, n, [&](Datum id) {
 		Message message;
-		CHECK_FOR_INTERRUPTS();
-		if (!end_message(queue, DatumGetInt64(ids[i]), &message))
-			continue;
+		if (!end_message(queue, DatumGetInt64(id), &message))
+			return;
 		keep_in_archive(statement, message);
-		archived(ids[i]);
-	}
+		archived(id);
+	});
 }
 
 /* ---- set_vt ---- */
@@ -217,18 +235,16 @@ set_times(FunctionCallInfo fcinfo, Datum *ids, int n)
 {
 	MessageQueue queue = message_queue(fcinfo, ACL_UPDATE);
 	ResultRows result(fcinfo, "message_record", message_columns);
-	for (int i = 0; i < n; i++)
-	{
+	for_each_id(ids, n, [&](Datum id) {
 		Message message;
-		CHECK_FOR_INTERRUPTS();
 		/* As in a table, a NULL is an error only if there is a row to write. */
-		if (!given(fcinfo, 2) && !read_message(queue, DatumGetInt64(ids[i]), false, &message))
-			continue;
+		if (!given(fcinfo, 2) && !read_message(queue, DatumGetInt64(id), false, &message))
+			return;
 		TimestampTz vt = time_argument(fcinfo, 2, "vt");
-		if (set_message_time(queue, DatumGetInt64(ids[i]), vt) &&
-			read_message(queue, DatumGetInt64(ids[i]), true, &message))
+		if (set_message_time(queue, DatumGetInt64(id), vt) &&
+			read_message(queue, DatumGetInt64(id), true, &message))
 			result.put_values(message.values, message.nulls, kMessageColumns);
-	}
+	});
 }
 
 } // namespace pgq
@@ -313,15 +329,13 @@ pgq_mq_delete_many(PG_FUNCTION_ARGS)
 	Datum *ids = nullptr;
 	int n = message_ids(fcinfo, 1, &ids);
 	SegmentSet segments(RowExclusiveLock);
-	Records records;
-	for (int i = 0; i < n; i++)
-	{
-		int64 id = DatumGetInt64(ids[i]);
-		CHECK_FOR_INTERRUPTS();
+	for_each_id(ids, n, [&](Datum msg_id) {
+		Records records;
+		int64 id = DatumGetInt64(msg_id);
 		if (queue.has(id) && finish_job(segments, records, queue.job_id(id)))
-			result.put(ids[i]);
-	}
-	records.write();
+			result.put(msg_id);
+		records.write();
+	});
 	segments.close_unwritten();
 	return (Datum) 0;
 }
