@@ -136,7 +136,7 @@ BEGIN
             RAISE object_not_in_prerequisite_state USING MESSAGE = format('queue "%s" of pgq_ext has jobs that are not messages', engine_name),
                 HINT = 'Rename that queue with pgq_rename_queue().';
         END IF;
-        -- They belong to the owner of the archive.
+        -- These messages belong to the owner of the archive.
         IF last_job IS NOT NULL AND NOT pg_has_role(creator, current_user, 'USAGE') AND NOT EXISTS (
             SELECT FROM pg_class c WHERE c.oid = to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'a'::text)))
                 AND pg_has_role(creator, c.relowner, 'USAGE')) THEN
@@ -151,7 +151,7 @@ BEGIN
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I AS bigint INCREMENT 1 MINVALUE 1 MAXVALUE 1099511627775 NO CYCLE', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
-        -- Its owner may have granted privileges on it, with which a role could set the ids back.
+        -- The role that has made it may have granted privileges on it, with which other roles could set the ids back.
         FOR grantee IN SELECT DISTINCT COALESCE(quote_ident(r.rolname), 'PUBLIC') FROM pg_class c CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
             WHERE c.oid = to_regclass(format('pgmq.%I', sequence_name)) AND a.grantee <> c.relowner LOOP
             EXECUTE format('REVOKE ALL ON SEQUENCE pgmq.%I FROM %s CASCADE', sequence_name, grantee);

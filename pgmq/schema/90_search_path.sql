@@ -1,7 +1,7 @@
 -- ---- search path ----
 
--- Objects that another role has made in a schema of the caller's search path must not run in these functions. Nor here, so the
--- schema of each operator is named. Routines of others in the schema, which the original may have left, stay as they are.
+-- Objects that another role has made in a schema of the caller's search path must not run in these functions, nor in this
+-- script. So the script names the schema of each operator. It does not change routines of other roles in the schema.
 DO $$
 DECLARE
     f regprocedure;

@@ -226,7 +226,7 @@ pgq_mq_lease(PG_FUNCTION_ARGS)
 		nulls[i] = !may_read_column(view, lease_columns[i].name);
 		any |= !nulls[i];
 	}
-	/* A row of NULLs would tell that somebody reads the message. */
+	/* A row of NULLs would tell the caller that the message is being read. */
 	if (!any)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(message_result(fcinfo, values, nulls));

@@ -166,7 +166,10 @@ read_by_writing(MessageRead *read, int most)
 	pfree(messages);
 }
 
-/* Read at most `qty` messages, in one or more claims, and then in the way that writes. */
+/*
+ * Read at most `qty` messages: with one claim, of at most kMostAtOnce, and then in the way that writes, at
+ * most as many.
+ */
 static void
 read_messages(MessageRead *read, int64 wait)
 {

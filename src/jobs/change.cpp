@@ -226,8 +226,8 @@ update_job(int64 job_id, JobChange change, const QueueRef *to, bool as_read)
 		   find_waiting(segments, job_id, LeaseEnd::kChanged, &row, &taken) == JobFound::kWaiting)
 	{
 		/*
-		 * Leave an expired job alone: the scheduler ends it. The job may be due no more: another
-		 * read may have taken it while this one waited.
+		 * Leave an expired job alone: the scheduler ends it. Leave a message alone that another read
+		 * has taken while this call waited.
 		 */
 		TimestampTz now = wall_now();
 		if (row.expired(now) || (as_read && DatumGetTimestampTz(row.value(kJobRunAt)) > now))
