@@ -98,7 +98,7 @@ END $$;
 REVOKE ALL ON FUNCTION pgmq._give FROM PUBLIC;
 COMMENT ON FUNCTION pgmq._give IS 'Internal: makes a role the owner of the view of a queue. The sequence stays with the owner of the extension, so that no id is given out twice.';
 
--- The functions _make_queue and _drop_queue run with the rights of the extension's owner. They are called only by _new_queue
+-- The functions _make_queue and _drop_queue run with the rights of the owner of pgq_ext. They are called only by _new_queue
 -- and _end_queue, which tell them their caller. So a role that creates queues needs CREATE on the schema, as with the
 -- original, but no right to the tables of pgq_ext.
 CREATE FUNCTION pgmq._make_queue(queue_name text, partitioned boolean, unlogged boolean, creator oid) RETURNS void
