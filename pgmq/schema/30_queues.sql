@@ -149,7 +149,8 @@ BEGIN
         END IF;
         -- DROP EXTENSION leaves the sequence, too. Another role may have made one of this name.
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I', sequence_name);
-        EXECUTE format('ALTER SEQUENCE pgmq.%I AS bigint INCREMENT 1 MINVALUE 1 MAXVALUE 1099511627775 NO CYCLE', sequence_name);
+        EXECUTE format('ALTER SEQUENCE pgmq.%I AS bigint INCREMENT 1 MINVALUE 1 MAXVALUE 1099511627775 CACHE 1 NO CYCLE OWNED BY NONE', sequence_name);
+        EXECUTE format('ALTER SEQUENCE pgmq.%I SET LOGGED', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
         -- The role that has made it may have granted privileges on it, with which other roles could set the ids back.
         FOR grantee IN SELECT DISTINCT COALESCE(quote_ident(r.rolname), 'PUBLIC') FROM pg_class c CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
