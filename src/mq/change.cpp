@@ -91,12 +91,16 @@ set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt)
 	return queue.has(msg_id);
 }
 
-/* Return whether the column has another value. A value of variable length counts as another one. */
+/* Return whether the column has another value. */
 static bool
 differs(const Message &before, const Message &after, MessageColumn column)
 {
 	bool by_reference = column == MessageColumn::kMessage || column == MessageColumn::kHeaders;
-	return before.get(column) != after.get(column) || (by_reference && after.get(column) != 0);
+	Datum old_value = before.get(column);
+	Datum new_value = after.get(column);
+	if (by_reference && old_value != 0 && new_value != 0)
+		return !datum_image_eq(old_value, new_value, false, -1);
+	return old_value != new_value;
 }
 
 bool
@@ -124,10 +128,12 @@ change_message(const MessageQueue &queue, const Message &before, const Message &
 			change.set_null(kJobProgress);
 	}
 	if (differs(before, after, kHeaders))
+	{
 		change.set(kJobHeaders, after.get(kHeaders));
-	if (after.get(kHeaders) == 0)
-		change.set_null(kJobHeaders);
-	return update_job(queue.job_id(msg_id), change, nullptr);
+		if (after.get(kHeaders) == 0)
+			change.set_null(kJobHeaders);
+	}
+	return !change.any() || update_job(queue.job_id(msg_id), change, nullptr);
 }
 
 /* ---- reading without a lease ---- */
