@@ -136,6 +136,12 @@ BEGIN
             RAISE object_not_in_prerequisite_state USING MESSAGE = format('queue "%s" of pgq_ext has jobs that are not messages', engine_name),
                 HINT = 'Rename that queue with pgq_rename_queue().';
         END IF;
+        -- A role that may create queues of pgq_ext may have made this one, to get the messages with its handler.
+        IF EXISTS (SELECT FROM pgq_ext.queue q WHERE q.queue_id = id AND q.max_attempts < 2147483647)
+            OR EXISTS (SELECT FROM pgq_ext.queue_handler h WHERE h.queue_id = id) THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = format('queue "%s" of pgq_ext is not a queue of messages', engine_name),
+                HINT = 'Rename that queue with pgq_rename_queue(), or drop its handler and set its max_attempts to 2147483647.';
+        END IF;
         -- These messages belong to the owner of the archive.
         IF last_job IS NOT NULL AND NOT pg_has_role(creator, current_user, 'USAGE') AND NOT EXISTS (
             SELECT FROM pg_class c WHERE c.oid = to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'a'::text)))
