@@ -157,12 +157,12 @@ BEGIN
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I AS bigint INCREMENT 1 MINVALUE 1 MAXVALUE 1099511627775 CACHE 1 NO CYCLE OWNED BY NONE', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I SET LOGGED', sequence_name);
-        EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
         -- The role that has made it may have granted privileges on it, with which other roles could set the ids back.
         FOR grantee IN SELECT DISTINCT COALESCE(quote_ident(r.rolname), 'PUBLIC') FROM pg_class c CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
-            WHERE c.oid = to_regclass(format('pgmq.%I', sequence_name)) AND a.grantee <> c.relowner LOOP
+            WHERE c.oid = to_regclass(format('pgmq.%I', sequence_name)) AND pg_get_userbyid(c.relowner) <> current_user AND a.grantee <> c.relowner LOOP
             EXECUTE format('REVOKE ALL ON SEQUENCE pgmq.%I FROM %s CASCADE', sequence_name, grantee);
         END LOOP;
+        EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
         IF last_job IS NOT NULL THEN
             EXECUTE format('SELECT setval(%L, greatest(last_value, $1)) FROM pgmq.%I', format('pgmq.%I', sequence_name), sequence_name)
                 USING last_job % 1099511627776;
