@@ -59,7 +59,8 @@ COMMENT ON TABLE pgmq.topic_bindings IS
 'Bindings: a queue gets each message that is sent with a routing key which matches the pattern.';
 
 SELECT pg_catalog.pg_extension_config_dump('pgmq.meta', '');
-SELECT pg_catalog.pg_extension_config_dump('pgmq.queue_slot', '');
+-- A view that was dropped without drop_queue() has no name, and its OID may belong to another relation after a restore.
+SELECT pg_catalog.pg_extension_config_dump('pgmq.queue_slot', 'WHERE view IN (SELECT c.oid FROM pg_catalog.pg_class c)');
 SELECT pg_catalog.pg_extension_config_dump('pgmq.next_slot', '');
 SELECT pg_catalog.pg_extension_config_dump('pgmq.notify_insert_throttle', '');
 SELECT pg_catalog.pg_extension_config_dump('pgmq.topic_bindings', '');

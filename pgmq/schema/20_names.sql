@@ -6,7 +6,8 @@ BEGIN
     IF queue_name ~ '[$;'']' OR strpos(queue_name, '--') > 0 THEN
         RAISE EXCEPTION 'queue name contains invalid characters: $, ;, --, or \''';
     END IF;
-    RETURN lower(prefix || '_' || queue_name);
+    -- The library finds the view with the same collation.
+    RETURN lower((prefix || '_' || queue_name) COLLATE "default");
 END $$;
 COMMENT ON FUNCTION pgmq.format_table_name IS
 'The name of the view (prefix q) or of the archive (prefix a) of a queue. Raises an error for names with $, ; '' or --.';

@@ -136,6 +136,12 @@ BEGIN
             RAISE object_not_in_prerequisite_state USING MESSAGE = format('queue "%s" of pgq_ext has jobs that are not messages', engine_name),
                 HINT = 'Rename that queue with pgq_rename_queue().';
         END IF;
+        -- A role that may create queues of pgq_ext may have made this one, to get the messages with its handler.
+        IF EXISTS (SELECT FROM pgq_ext.queue q WHERE q.queue_id = id AND q.max_attempts < 2147483647)
+            OR EXISTS (SELECT FROM pgq_ext.queue_handler h WHERE h.queue_id = id) THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = format('queue "%s" of pgq_ext is not a queue of messages', engine_name),
+                HINT = 'Rename that queue with pgq_rename_queue(), or drop its handler and set its max_attempts to 2147483647.';
+        END IF;
         -- These messages belong to the owner of the archive.
         IF last_job IS NOT NULL AND NOT pg_has_role(creator, current_user, 'USAGE') AND NOT EXISTS (
             SELECT FROM pg_class c WHERE c.oid = to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'a'::text)))
@@ -151,12 +157,12 @@ BEGIN
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS pgmq.%I', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I AS bigint INCREMENT 1 MINVALUE 1 MAXVALUE 1099511627775 CACHE 1 NO CYCLE OWNED BY NONE', sequence_name);
         EXECUTE format('ALTER SEQUENCE pgmq.%I SET LOGGED', sequence_name);
-        EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
         -- The role that has made it may have granted privileges on it, with which other roles could set the ids back.
         FOR grantee IN SELECT DISTINCT COALESCE(quote_ident(r.rolname), 'PUBLIC') FROM pg_class c CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
-            WHERE c.oid = to_regclass(format('pgmq.%I', sequence_name)) AND a.grantee <> c.relowner LOOP
+            WHERE c.oid = to_regclass(format('pgmq.%I', sequence_name)) AND pg_get_userbyid(c.relowner) <> current_user AND a.grantee <> c.relowner LOOP
             EXECUTE format('REVOKE ALL ON SEQUENCE pgmq.%I FROM %s CASCADE', sequence_name, grantee);
         END LOOP;
+        EXECUTE format('ALTER SEQUENCE pgmq.%I OWNER TO %I', sequence_name, current_user);
         IF last_job IS NOT NULL THEN
             EXECUTE format('SELECT setval(%L, greatest(last_value, $1)) FROM pgmq.%I', format('pgmq.%I', sequence_name), sequence_name)
                 USING last_job % 1099511627776;
