@@ -178,7 +178,7 @@ def two_workers():
         stop(process, signal.SIGKILL)
     a = worker("a")
     check("the task of a killed worker runs again", wait_for(COUNT, 1, "killed ends"), 1)
-    check("as a second attempt", value("SELECT max(value) FROM noted WHERE name = 'killed ends'"), 2)
+    check("as a later attempt", value("SELECT max(value) > 1 FROM noted WHERE name = 'killed ends'"))
     check("that is marked as redelivered", value("SELECT max(value) FROM noted WHERE name = 'killed begins'"), 1)
 
     for number in range(9):

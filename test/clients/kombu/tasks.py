@@ -10,7 +10,7 @@ from celery import Celery
 
 app = Celery("tasks", broker="pgq://", backend=os.environ["BACKEND"])
 app.conf.update(
-    broker_transport_options={"lease_time": 4, "wait": 1, "queue_options": {"backoff_base": "100 ms"}},
+    broker_transport_options={"lease_time": 10, "wait": 1, "queue_options": {"backoff_base": "100 ms"}},
     task_acks_late=True, worker_prefetch_multiplier=4, task_default_queue=os.environ["QUEUE"],
     broker_connection_retry_on_startup=True, broker_connection_max_retries=None, task_track_started=False,
     worker_hijack_root_logger=False, task_create_missing_queues=True,
