@@ -35,6 +35,25 @@ refuse_jobs_of(bool had, int32 before, int32 shard)
 }
 
 /*
+ * Refuse a shard number in a database with the extension pgmq of this project, which depends on
+ * pgq_ext. Ids with a shard number grow so fast that they would meet the job ids of messages.
+ */
+static void
+refuse_pgmq()
+{
+	static constexpr char kIsThere[] =
+		"SELECT FROM pg_depend d JOIN pg_extension m ON m.oid = d.objid "
+		"JOIN pg_extension p ON p.oid = d.refobjid "
+		"WHERE d.classid = 'pg_extension'::regclass AND d.refclassid = 'pg_extension'::regclass "
+		"AND m.extname = 'pgmq' AND p.extname = 'pgq_ext'";
+	if (spi_execute(kIsThere, nullptr, 0) > 0)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("a database with the extension pgmq cannot have a shard number"),
+						errdetail("Both use the upper bits of job ids."),
+						errhint("Use a database without that extension, or drop it before.")));
+}
+
+/*
  * Set the shard number of this database. The locks allow one call at a time, and no session draws a
  * job id while the row of pgq_ext.shard is being changed: see schema/45_shard.sql.
  */
@@ -50,6 +69,7 @@ set_shard(int32 shard)
 				number);
 	if ((!had || before != shard) && has_jobs())
 		refuse_jobs_of(had, before, shard);
+	refuse_pgmq();
 }
 
 } // namespace pgq

@@ -35,6 +35,8 @@ is(sql(q{SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'pgm
 	q{to_timestamp((0)::double precision)}, '... nor later');
 sql(q{GRANT USAGE, CREATE ON SCHEMA pgmq TO maker, victim; GRANT USAGE ON SCHEMA pgmq TO evil, stranger});
 
+is((sqlstate($node, 'SELECT pgq_set_shard(1)'))[0], '55000', 'no shard number beside pgmq');
+
 # ---- the view of a queue ----
 
 is(as('maker', q{SELECT pgmq.create('c')}), '', 'a queue');
