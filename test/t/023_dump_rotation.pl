@@ -13,7 +13,7 @@ use PgqTest;
 # pg_dump goes by its own name here, as it does with users.
 delete $ENV{PGAPPNAME};
 
-my $node = pgq_node('main', init => { allows_streaming => 1 }, conf => "pgq_ext.segment_size = 64kB\nshared_buffers = 32MB\nmax_connections = 50\n");
+my $node = pgq_node('main', init => { allows_streaming => 1 }, conf => "pgq_ext.segment_size = 64kB\nshared_buffers = 32MB\nwal_keep_size = 1GB\nmax_connections = 50\n");
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]) }
 my $dir = $node->basedir;
 
