@@ -790,6 +790,32 @@ BEGIN
     END LOOP;
 END $body$, false);
 
+SELECT pgq_router.make('pgq_finish', 'job_ids bigint[]', 'SETOF bigint', $body$
+DECLARE
+    part record;
+    message text; detail text; hint text;
+    wrong boolean := job_ids IS NULL OR array_ndims(job_ids) > 1 OR array_position(job_ids, NULL) IS NOT NULL;
+BEGIN
+    FOR part IN
+        SELECT s.shard, array_agg(a.job_id) AS job_ids FROM unnest(job_ids) a (job_id) JOIN pgq_router.shard s ON s.shard = a.job_id % 1024
+        WHERE NOT wrong GROUP BY s.shard
+        UNION ALL
+        -- What is wrong with the array a shard says.
+        SELECT (pgq_router.any_shards(false))[1], pgq_finish.job_ids WHERE wrong
+        ORDER BY 1
+    LOOP
+        BEGIN
+            RETURN QUERY SELECT pgq_router.finish_at(part.shard, part.job_ids);
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+            IF NOT pgq_router.is_down(SQLSTATE, message) THEN
+                PERFORM pgq_router.complain(part.shard, SQLSTATE, message, detail, hint);
+            END IF;
+            PERFORM pgq_router.leave_out(part.shard, message);
+        END;
+    END LOOP;
+END $body$, false);
+
 -- Claim from any shard that has jobs. call: the second function, and its arguments.
 SELECT pgq_router.make(verb, arguments, 'SETOF pgq_ext.claimed_job', format($body$
 DECLARE
@@ -893,7 +919,7 @@ BEGIN
         ('job_status', 'job_id bigint, queue text, state text, waits_for text, priority integer, run_at timestamptz, attempts integer, max_attempts integer, group_key text, unique_key text, enqueued_at timestamptz, expires_at timestamptz, worker text, lease_expires_at timestamptz, last_error text, progress jsonb, batch bigint'),
         ('lease', 'job_id bigint, lease bigint, queue text, group_key text, attempt integer, worker text, pid integer, claimed_at timestamptz, lease_expires_at timestamptz, session_bound boolean, in_transaction boolean'),
         ('lock', 'name text, slot integer, slots integer, token bigint, owner text, pid integer, acquired_at timestamptz, expires_at timestamptz, session_bound boolean, waiting integer, in_transaction boolean'),
-        ('queue', 'queue_id integer, queue text, lease_time interval, max_runtime interval, max_attempts integer, backoff_base interval, backoff_max interval, backoff_jitter float8, concurrency integer, rate_limit integer, rate_period interval, group_rate_limit integer, group_concurrency integer, fifo boolean, fair boolean, max_depth bigint, log_attempts text, keep_attempts interval, keep_finished interval, keep_dead interval, notify boolean, paused boolean, created_at timestamptz, paused_at timestamptz'),
+        ('queue', 'queue_id integer, queue text, lease_time interval, max_runtime interval, max_attempts integer, backoff_base interval, backoff_max interval, backoff_jitter float8, concurrency integer, rate_limit integer, rate_period interval, group_rate_limit integer, group_concurrency integer, fifo boolean, fair boolean, max_depth bigint, log_attempts text, keep_attempts interval, keep_finished interval, keep_dead interval, notify boolean, paused boolean, created_at timestamptz, paused_at timestamptz, undo_rolled_back_claims boolean'),
         ('queue_latency', 'queue text, phase text, le_seconds float8, count bigint, sum_seconds float8'),
         ('queue_stats', 'queue text, stats_since timestamptz, enqueued bigint, deduplicated bigint, claims bigint, empty_claims bigint, handed_out bigint, acked bigint, failed bigint, released bigint, cancelled bigint, lost bigint, dead_lettered bigint, expired bigint, uncounted bigint, stale_calls bigint, rejected bigint, ghosts bigint, repaired bigint, reconciled bigint, wait_p50 interval, wait_p95 interval, run_p50 interval, run_p95 interval, total_p50 interval, total_p95 interval'),
         ('queue_status', 'queue text, ready bigint, scheduled bigint, leased bigint, dead bigint, oldest_ready_age interval, waiting_claims integer, last_claim_at timestamptz, paused boolean, depth bigint, blocked bigint'),

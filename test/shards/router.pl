@@ -131,6 +131,11 @@ is(sql('SELECT count(*) FROM pgq_ack_many(NULL, NULL)'), '0', '... none is nothi
 error_ok('arrays that differ', q{SELECT pgq_ack_many('{1,2}', '{1}')}, '22023', qr/same number/);
 error_ok('a NULL in them', q{SELECT pgq_ack_many('{1,NULL}', '{1,1}')}, '22004');
 is(sql(q{SELECT count(*) FROM pgq_ack_many('{1,2,1029}', '{1,1,1}')}), '0', '... stale ones, and ids of no shard, are left out');
+sql(qq{SELECT pgq_enqueue_many('q', '[$many]')});
+is(sql(q{SET pgq_router.across_shards = on; SELECT count(*), count(DISTINCT id % 1024) FROM pgq_finish(ARRAY(SELECT job_id FROM pgq_ext.job_status WHERE queue = 'q')) id}), '100|4', 'jobs are ended by their ids on all shards at once');
+is(sql('SELECT count(*) FROM pgq_finish(NULL)'), '0', '... none is nothing to do');
+error_ok('a NULL in the ids', q{SELECT pgq_finish('{1,NULL}')}, '22004');
+is(sql(q{SELECT count(*) FROM pgq_finish('{1,2,1029}')}), '0', '... jobs that have ended, and ids of no shard, are left out');
 my ($x, $y) = grep { $of{$_} != $of{ $keys[0] } } @keys;
 my @both = map { sql("SELECT pgq_enqueue('q', '1', group_key => '$_')") } $keys[0], $x;
 is(sql("SELECT string_agg(r.state, ' ') FROM unnest(ARRAY[$both[0], $both[1]]) j, pgq_result(j) r"), 'ready ready', 'results of jobs on two shards in one statement');
