@@ -51,9 +51,10 @@ endpoint(std::string_view name)
 const std::set<std::string> &
 hidden_columns(const Options &options)
 {
-	static const std::set<std::string> kNone,
-		kHidden = {"payload", "headers", "result", "progress", "metadata", "options", "value"};
-	return options.hides_payload ? kHidden : kNone;
+	/* The page needs no tokens, with which others could end a job or a lock. */
+	static const std::set<std::string> kAlways = {"lease", "token", "segment"};
+	static const std::set<std::string> kHidden = {"lease", "token", "segment", "payload", "headers", "result", "progress", "metadata", "options", "value"};
+	return options.hides_payload ? kHidden : kAlways;
 }
 
 void

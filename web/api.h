@@ -43,7 +43,7 @@ std::string batches_page(const Call &call);
 std::string locks_page(const Call &call);
 std::string rates_page(const Call &call);
 
-/* The columns that --hide-payload leaves out. */
+/* The columns that no list shows: tokens, and with --hide-payload what producers and workers wrote. */
 const std::set<std::string> &hidden_columns(const Options &options);
 
 /* Read rows of a relation, and write them as a member; an empty array if the role may not read it. */

@@ -84,7 +84,7 @@ write_job(Json &json, JobPage &page)
 	for (const Place &place : kPlaces)
 	{
 		const Catalog &catalog = page.call.use.catalog;
-		std::string list = catalog.list(place.relation, "v", page.notes, {}, {"payload", "headers", "result", "progress"});
+		std::string list = catalog.list(place.relation, "v", page.notes, {}, {"payload", "headers", "result", "progress", "segment"});
 		if (list.empty())
 			continue;
 		std::optional<Rows> rows =
