@@ -21,31 +21,54 @@ struct Action
 	const char *sql = "";
 };
 
-constexpr Argument kQueue = {"queue", "text", "queue", true}, kId = {"id", "bigint", "job_id", true},
-				   kSchedule = {"schedule", "text", "schedule", true}, kBatch = {"batch", "bigint", "batch", true},
-				   kDelay = {"delay", "interval", "delay"}, kGroup = {"group_key", "text", "group_key"},
-				   kPriority = {"priority", "int", "priority"}, kRunAt = {"run_at", "timestamptz", "run_at"};
+constexpr Argument kQueue = {"queue", "text", "queue", true},
+				   kId = {"id", "bigint", "job_id", true},
+				   kSchedule = {"schedule", "text", "schedule", true},
+				   kBatch = {"batch", "bigint", "batch", true},
+				   kDelay = {"delay", "interval", "delay"},
+				   kGroup = {"group_key", "text", "group_key"},
+				   kPriority = {"priority", "int", "priority"},
+				   kRunAt = {"run_at", "timestamptz", "run_at"};
 
 const Action kActions[] = {
 	{"pause_queue", "pgq_pause_queue", {kQueue}},
 	{"resume_queue", "pgq_resume_queue", {kQueue}},
 	{"purge_queue", "pgq_purge_queue", {kQueue}},
-	{"redrive", "pgq_redrive",
-	 {kQueue, {"max_jobs", "bigint", "max_jobs"}, {"error_like", "text", "error_like"}, kGroup,
-	  {"died_since", "timestamptz", "died_since"}, {"died_before", "timestamptz", "died_before"}}},
+	{"redrive",
+	 "pgq_redrive",
+	 {kQueue,
+	  {"max_jobs", "bigint", "max_jobs"},
+	  {"error_like", "text", "error_like"},
+	  kGroup,
+	  {"died_since", "timestamptz", "died_since"},
+	  {"died_before", "timestamptz", "died_before"}}},
 	{"retry", "pgq_retry", {kId, kDelay}},
 	{"cancel", "pgq_cancel", {kId}},
 	/* The lease comes from the function that shows it, if the role may see it. */
-	{"release", "pgq_release", {kId, kDelay},
-	 "SELECT FUNCTION(l.job_id, l.lease, coalesce($2::interval, '0')) AS result FROM pgq_ext.lease_of($1::bigint) l"},
+	{"release",
+	 "pgq_release",
+	 {kId, kDelay},
+	 "SELECT FUNCTION(l.job_id, l.lease, coalesce($2::interval, '0')) AS result FROM "
+	 "pgq_ext.lease_of($1::bigint) l"},
 	{"run_at", "pgq_update", {kId, {"run_at", "timestamptz", "run_at", true}}},
 	{"priority", "pgq_update", {kId, {"priority", "int", "priority", true}}},
 	{"run_again", "pgq_run_again", {kId}},
-	{"enqueue", "pgq_enqueue",
-	 {kQueue, {"payload", "jsonb", "payload", true, true}, kPriority, kDelay, kRunAt, kGroup,
-	  {"unique_key", "text", "unique_key"}, {"headers", "jsonb", "headers", false, true}, {"max_attempts", "int", "max_attempts"}}},
-	{"run_schedule", "pgq_enqueue_many", {kSchedule},
-	 "SELECT FUNCTION(s.queue, jsonb_build_array(coalesce(s.options, '{}') || jsonb_build_object('payload', s.payload)))"
+	{"enqueue",
+	 "pgq_enqueue",
+	 {kQueue,
+	  {"payload", "jsonb", "payload", true, true},
+	  kPriority,
+	  kDelay,
+	  kRunAt,
+	  kGroup,
+	  {"unique_key", "text", "unique_key"},
+	  {"headers", "jsonb", "headers", false, true},
+	  {"max_attempts", "int", "max_attempts"}}},
+	{"run_schedule",
+	 "pgq_enqueue_many",
+	 {kSchedule},
+	 "SELECT FUNCTION(s.queue, jsonb_build_array(coalesce(s.options, '{}') || "
+	 "jsonb_build_object('payload', s.payload)))"
 	 " AS result FROM pgq_ext.schedule s WHERE s.schedule = $1::text"},
 	{"pause_schedule", "pgq_pause_schedule", {kSchedule}},
 	{"resume_schedule", "pgq_resume_schedule", {kSchedule}},
@@ -69,7 +92,8 @@ action_of(const Flat &request)
 	for (const Action &action : kActions)
 		if (name == action.name)
 			return action;
-	throw Failure{400, "argument", "there is no action \"" + one_line(name.value_or(""), 100) + "\""};
+	throw Failure{400, "argument",
+				  "there is no action \"" + one_line(name.value_or(""), 100) + "\""};
 }
 
 /* Refuse arguments that the action does not have, so that a misspelt one is not ignored. */
@@ -78,13 +102,17 @@ check_names(const Flat &request, const Action &action)
 {
 	for (auto &[name, value] : request)
 	{
-		bool is_known = name == "action" || (name == "confirm" && std::string(action.name) == "purge_queue");
+		bool is_known =
+			name == "action" || (name == "confirm" && std::string(action.name) == "purge_queue");
 		for (const Argument &argument : action.arguments)
 			is_known = is_known || name == argument.name;
 		if (!is_known)
-			throw Failure{400, "argument", std::string(action.name) + " has no argument \"" + one_line(name, 100) + "\""};
+			throw Failure{400, "argument",
+						  std::string(action.name) + " has no argument \"" + one_line(name, 100) +
+							  "\""};
 	}
-	if (std::string(action.name) == "purge_queue" && (!member(request, "confirm") || member(request, "confirm") != member(request, "queue")))
+	if (std::string(action.name) == "purge_queue" &&
+		(!member(request, "confirm") || member(request, "confirm") != member(request, "queue")))
 		throw Failure{400, "confirm", "type the name of the queue to purge it"};
 }
 
@@ -108,18 +136,23 @@ statement_of(const Flat &request, const Catalog &catalog)
 		if (!value && !has_own_sql)
 			continue;
 		statement.values.push_back(value);
-		list += (list.empty() ? "" : ", ") + std::string(argument.parameter) + " => $" + std::to_string(statement.values.size()) + "::" + argument.type;
+		list += (list.empty() ? "" : ", ") + std::string(argument.parameter) + " => $" +
+				std::to_string(statement.values.size()) + "::" + argument.type;
 		if (value && !argument.is_secret)
-			statement.summary += std::string(" ") + argument.name + "=" + json_text(one_line(*value, 200));
+			statement.summary +=
+				std::string(" ") + argument.name + "=" + json_text(one_line(*value, 200));
 	}
-	statement.sql = has_own_sql ? sql.replace(sql.find("FUNCTION"), 8, function) : "SELECT " + function + "(" + list + ") AS result";
+	statement.sql = has_own_sql ? sql.replace(sql.find("FUNCTION"), 8, function)
+								: "SELECT " + function + "(" + list + ") AS result";
 	return statement;
 }
 
 static void
-log_action(const Statement &statement, const std::string &role, const std::string &from, const std::string &outcome)
+log_action(const Statement &statement, const std::string &role, const std::string &from,
+		   const std::string &outcome)
 {
-	fprintf(stderr, "pgq-web: action role=%s from=%s %s: %s\n", json_text(one_line(role, 200)).c_str(), one_line(from, 100).c_str(),
+	fprintf(stderr, "pgq-web: action role=%s from=%s %s: %s\n",
+			json_text(one_line(role, 200)).c_str(), one_line(from, 100).c_str(),
 			statement.summary.c_str(), outcome.c_str());
 }
 
@@ -143,12 +176,16 @@ run_action(const Flat &request, Line::Use &use, const std::string &role, const s
 		else
 			json.text(std::string_view(*value));
 		json.end_object();
-		log_action(statement, role, from, "done" + (value && !value->empty() ? ", result " + json_text(one_line(*value, 100)) : ""));
+		log_action(statement, role, from,
+				   "done" + (value && !value->empty()
+								 ? ", result " + json_text(one_line(*value, 100))
+								 : ""));
 		return json.take();
 	}
 	catch (Failure &failure)
 	{
-		log_action(statement, role, from, "failed, " + one_line(failure.code, 20) + " " + one_line(failure.message, 500));
+		log_action(statement, role, from,
+				   "failed, " + one_line(failure.code, 20) + " " + one_line(failure.message, 500));
 		if (failure.status == 503)
 			failure.hint = "Look whether the action was done before you repeat it.";
 		throw;

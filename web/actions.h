@@ -25,6 +25,7 @@ struct Statement
 Statement statement_of(const Flat &request, const Catalog &catalog);
 
 /* Run an action, write it to the log, and return the answer. */
-std::string run_action(const Flat &request, Line::Use &use, const std::string &role, const std::string &from);
+std::string run_action(const Flat &request, Line::Use &use, const std::string &role,
+					   const std::string &from);
 
 } // namespace web

@@ -31,7 +31,8 @@ Call::number(const std::string &name, int64_t missing, int64_t least, int64_t mo
 		std::from_chars(given.data(), given.data() + given.size(), number);
 	if (!is_integer(given) || number < least || number > most)
 		throw Failure{400, "argument",
-					  name + " must be a number from " + std::to_string(least) + " to " + std::to_string(most)};
+					  name + " must be a number from " + std::to_string(least) + " to " +
+						  std::to_string(most)};
 	return number;
 }
 
@@ -39,10 +40,10 @@ Endpoint
 endpoint(std::string_view name)
 {
 	static const std::map<std::string_view, Endpoint> kEndpoints = {
-		{"overview", overview},		  {"history", history_of},	{"queue", queue_page},
-		{"jobs", jobs_page},		  {"job", job_page},		{"dead", dead_page},
+		{"overview", overview},		   {"history", history_of},		{"queue", queue_page},
+		{"jobs", jobs_page},		   {"job", job_page},			{"dead", dead_page},
 		{"schedules", schedules_page}, {"handlers", handlers_page}, {"batches", batches_page},
-		{"locks", locks_page},		  {"rates", rates_page},
+		{"locks", locks_page},		   {"rates", rates_page},
 	};
 	auto found = kEndpoints.find(name);
 	return found == kEndpoints.end() ? nullptr : found->second;
@@ -53,7 +54,9 @@ hidden_columns(const Options &options)
 {
 	/* The page needs no tokens, with which others could end a job or a lock. */
 	static const std::set<std::string> kAlways = {"lease", "token", "segment"};
-	static const std::set<std::string> kHidden = {"lease", "token", "segment", "payload", "headers", "result", "progress", "metadata", "options", "value"};
+	static const std::set<std::string> kHidden = {"lease",	 "token",  "segment",  "payload",
+												  "headers", "result", "progress", "metadata",
+												  "options", "value"};
 	return options.hides_payload ? kHidden : kAlways;
 }
 
@@ -62,7 +65,8 @@ write_list(Json &json, const Call &call, Notes &notes, const std::string &member
 		   const std::string &relation, const std::string &rest, const Values &values, int most,
 		   bool writes_more)
 {
-	std::string list = call.use.catalog.list(relation, "v", notes, {}, hidden_columns(call.options));
+	std::string list =
+		call.use.catalog.list(relation, "v", notes, {}, hidden_columns(call.options));
 	json.name(member);
 	if (list.empty())
 	{
@@ -71,7 +75,8 @@ write_list(Json &json, const Call &call, Notes &notes, const std::string &member
 			json.name("more").flag(false);
 		return;
 	}
-	Rows rows = call.read("SELECT " + list + " FROM pgq_ext." + relation + " v " + rest + limit_of(most), values);
+	Rows rows = call.read(
+		"SELECT " + list + " FROM pgq_ext." + relation + " v " + rest + limit_of(most), values);
 	write_rows(json, rows, most);
 	if (writes_more)
 		json.name("more").flag(rows.size() > most);
@@ -81,7 +86,8 @@ std::string
 queue_id_of(const Call &call, const std::string &queue)
 {
 	if (!call.use.catalog.can_read("queue", {"queue", "queue_id"}))
-		throw Failure{403, "42501", "role \"" + call.use.catalog.role + "\" may not read pgq_ext.queue"};
+		throw Failure{403, "42501",
+					  "role \"" + call.use.catalog.role + "\" may not read pgq_ext.queue"};
 	Rows rows = call.read("SELECT queue_id FROM pgq_ext.queue WHERE queue = $1", {queue});
 	if (rows.size() == 0)
 		throw Failure{404, "42704", "queue \"" + queue + "\" does not exist"};
@@ -117,7 +123,8 @@ parsed_cursor(const std::string &text)
 /* ---- lists of a view each ---- */
 
 static std::string
-list_page(const Call &call, const std::string &relation, const std::string &rest, const Values &values = {})
+list_page(const Call &call, const std::string &relation, const std::string &rest,
+		  const Values &values = {})
 {
 	Json json;
 	Notes notes;
@@ -131,7 +138,8 @@ list_page(const Call &call, const std::string &relation, const std::string &rest
 std::string
 schedules_page(const Call &call)
 {
-	return list_page(call, "schedule", "WHERE $1 IN ('', v.queue) ORDER BY v.schedule", {call.text("queue")});
+	return list_page(call, "schedule", "WHERE $1 IN ('', v.queue) ORDER BY v.schedule",
+					 {call.text("queue")});
 }
 
 std::string
@@ -168,16 +176,22 @@ batches_page(const Call &call)
 	std::set<std::string> without = hidden_columns(call.options);
 	bool has_numbers = !call.text("batch").empty();
 	if (!has_numbers)
-		without.insert({"total", "waiting", "leased", "acked", "dead", "cancelled", "expired", "deleted"});
+		without.insert(
+			{"total", "waiting", "leased", "acked", "dead", "cancelled", "expired", "deleted"});
 	std::string list = call.use.catalog.list("batch", "v", notes, {}, without);
 	json.begin_object().name("rows");
 	if (list.empty())
 		json.begin_array().end_array().name("more").flag(false);
 	else
 	{
-		Rows rows = call.read("SELECT " + list + " FROM pgq_ext.batch v WHERE ($1 = '' OR v.batch < nullif($1, '')::bigint)"
-							  " AND ($2 = '' OR v.batch = nullif($2, '')::bigint) ORDER BY v.batch DESC" + limit_of(limit),
-							  {after, std::to_string(call.number("batch", 0, 1, INT64_MAX)) == "0" ? "" : call.text("batch")});
+		Rows rows = call.read(
+			"SELECT " + list +
+				" FROM pgq_ext.batch v WHERE ($1 = '' OR v.batch < nullif($1, '')::bigint)"
+				" AND ($2 = '' OR v.batch = nullif($2, '')::bigint) ORDER BY v.batch DESC" +
+				limit_of(limit),
+			{after, std::to_string(call.number("batch", 0, 1, INT64_MAX)) == "0"
+						? ""
+						: call.text("batch")});
 		bool has_more = rows.size() > limit;
 		write_rows(json, rows, limit);
 		json.name("more").flag(has_more);

@@ -14,16 +14,19 @@ Catalog::of(Connection &connection)
 		"SELECT current_user AS role, current_database() AS database,"
 		" current_setting('server_version') AS server,"
 		" (SELECT extversion FROM pg_extension WHERE extname = 'pgq_ext') AS extension,"
-		" coalesce(has_schema_privilege(to_regnamespace('pgq_ext')::oid, 'USAGE'), false) AS usage");
+		" coalesce(has_schema_privilege(to_regnamespace('pgq_ext')::oid, 'USAGE'), false) AS "
+		"usage");
 	catalog.role = server.value(0, "role").value_or("");
 	catalog.database = server.value(0, "database").value_or("");
 	catalog.server_version = server.value(0, "server").value_or("");
 	catalog.extension_version = server.value(0, "extension").value_or("");
 	if (catalog.extension_version.empty())
-		throw Failure{503, "database", "the extension pgq_ext is not in database \"" + catalog.database + "\"", "",
+		throw Failure{503, "database",
+					  "the extension pgq_ext is not in database \"" + catalog.database + "\"", "",
 					  "Run CREATE EXTENSION pgq_ext, or connect to another database."};
 	if (server.value(0, "usage") != "t")
-		throw Failure{403, "42501", "role \"" + catalog.role + "\" may not look into schema pgq_ext", "",
+		throw Failure{403, "42501",
+					  "role \"" + catalog.role + "\" may not look into schema pgq_ext", "",
 					  "Make the role a member of pg_monitor, or see the page on operations."};
 
 	Rows columns = connection.read(
@@ -31,7 +34,8 @@ Catalog::of(Connection &connection)
 		" has_column_privilege(c.oid, a.attnum, 'SELECT') AS readable"
 		" FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
 		" WHERE c.relnamespace = 'pgq_ext'::regnamespace AND c.relkind IN ('r', 'v', 'p')"
-		" AND NOT c.relispartition AND c.relname !~ '^rights_' AND a.attnum > 0 AND NOT a.attisdropped"
+		" AND NOT c.relispartition AND c.relname !~ '^rights_' AND a.attnum > 0 AND NOT "
+		"a.attisdropped"
 		" ORDER BY c.relname, a.attnum");
 	for (int row = 0; row < columns.size(); row++)
 		catalog.relations[*columns.value(row, "relname")].push_back(
@@ -109,21 +113,22 @@ Catalog::list(const std::string &relation, const std::string &alias, Notes &note
 	auto found = relations.find(relation);
 	if (found == relations.end())
 	{
-		notes.insert("version " + extension_version + " of the extension has no pgq_ext." + relation);
+		notes.insert("version " + extension_version + " of the extension has no pgq_ext." +
+					 relation);
 		return "";
 	}
 	std::string text, forbidden;
 	for (const Column &column : found->second)
 	{
-		bool is_wanted = only.empty() || std::find(only.begin(), only.end(), column.name) != only.end();
+		bool is_wanted =
+			only.empty() || std::find(only.begin(), only.end(), column.name) != only.end();
 		if (!is_wanted || without.contains(column.name))
 			continue;
 		std::string &place = column.is_readable ? text : forbidden;
 		place += place.empty() ? "" : ", ";
 		std::string name = name_in_sql(column.name);
-		place += column.is_readable
-					 ? shown_as(alias + "." + name, column.type) + " AS " + name
-					 : column.name;
+		place += column.is_readable ? shown_as(alias + "." + name, column.type) + " AS " + name
+									: column.name;
 	}
 	if (!forbidden.empty())
 		notes.insert("role " + role + " may not read " + (text.empty() ? "" : forbidden + " of ") +

@@ -25,7 +25,8 @@ constexpr const char *kSetUp =
 	" SET default_transaction_isolation = 'read committed'; SET statement_timeout = '5s';"
 	" SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s';"
 	" SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';"
-	" SET extra_float_digits = 1; SET bytea_output = 'hex'; SET jit = off; SET enable_mergejoin = off";
+	" SET extra_float_digits = 1; SET bytea_output = 'hex'; SET jit = off; SET enable_mergejoin = "
+	"off";
 
 double
 now()
@@ -158,7 +159,8 @@ Connection::open(const Address &address)
 		names.push_back(name);
 		values.push_back(value.c_str());
 	};
-	const std::string encoding = "UTF8", program = "pgq-web", seconds = "10", milliseconds = "15000";
+	const std::string encoding = "UTF8", program = "pgq-web", seconds = "10",
+					  milliseconds = "15000";
 	give("dbname", address.database);
 	give("host", address.host);
 	give("port", address.port);
@@ -247,7 +249,8 @@ std::string
 Connection::server_host() const
 {
 	const char *host = PQhost(conn.get());
-	return host == nullptr || host[0] == '/' || host[0] == '@' || host[0] == '\0' ? "[local]" : host;
+	return host == nullptr || host[0] == '/' || host[0] == '@' || host[0] == '\0' ? "[local]"
+																				  : host;
 }
 
 /* ---- statements ---- */
@@ -312,7 +315,8 @@ Connection::run(const std::string &sql, const Values &values, double patience)
 	{
 		while (PQisBusy(conn.get()))
 			if (!wait(POLLIN, until) || !PQconsumeInput(conn.get()))
-				lose(PQstatus(conn.get()) == CONNECTION_OK ? "no answer" : PQerrorMessage(conn.get()));
+				lose(PQstatus(conn.get()) == CONNECTION_OK ? "no answer"
+														   : PQerrorMessage(conn.get()));
 		PGresult *result = PQgetResult(conn.get());
 		if (result == nullptr)
 			break;
@@ -329,9 +333,20 @@ Connection::run(const std::string &sql, const Values &values, double patience)
 	return Rows(last.release());
 }
 
+/* Run a statement that changes nothing. An old connection may turn out to be lost: try once more. */
 Rows
 Connection::read(const std::string &sql, const Values &values)
 {
+	revive();
+	try
+	{
+		return run(sql, values, kReadPatience);
+	}
+	catch (const Failure &failure)
+	{
+		if (!is_lost() && !failure.code.starts_with("57P"))
+			throw;
+	}
 	revive();
 	return run(sql, values, kReadPatience);
 }
@@ -339,8 +354,7 @@ Connection::read(const std::string &sql, const Values &values)
 Rows
 Connection::act(const std::string &sql, const Values &values)
 {
-	revive();
-	run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", {}, kReadPatience);
+	read("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
 	try
 	{
 		run("SET LOCAL statement_timeout = '60s'", {}, kReadPatience);

@@ -15,8 +15,11 @@ constexpr int kDeadWindow = 10000;
 std::string
 newest(const std::string &conditions, int most)
 {
-	return "SELECT v.* FROM (SELECT d.job_id, d.queue, d.died_at, d.last_error FROM pgq_ext.dead_letter d"
-		   " WHERE ($1 = '' OR d.queue = $1) " + conditions + " ORDER BY d.died_at DESC, d.job_id DESC LIMIT " + std::to_string(most) + ") v";
+	return "SELECT v.* FROM (SELECT d.job_id, d.queue, d.died_at, d.last_error FROM "
+		   "pgq_ext.dead_letter d"
+		   " WHERE ($1 = '' OR d.queue = $1) " +
+		   conditions + " ORDER BY d.died_at DESC, d.job_id DESC LIMIT " + std::to_string(most) +
+		   ") v";
 }
 
 std::string
@@ -24,12 +27,23 @@ groups_page(const Call &call, const std::string &queue)
 {
 	Json json;
 	Notes notes;
-	Rows rows = call.read("SELECT left(last_error, 2000) AS error, count(*) AS jobs, " + shown_as("min(died_at)", "timestamp with time zone") +
-						  " AS first, " + shown_as("max(died_at)", "timestamp with time zone") + " AS last, max(job_id) AS sample_id"
-						  " FROM (" + newest("", kDeadWindow) + ") g GROUP BY last_error ORDER BY count(*) DESC, max(died_at) DESC" + limit_of(200), {queue});
+	Rows rows = call.read("SELECT left(last_error, 2000) AS error, count(*) AS jobs, " +
+							  shown_as("min(died_at)", "timestamp with time zone") + " AS first, " +
+							  shown_as("max(died_at)", "timestamp with time zone") +
+							  " AS last, max(job_id) AS sample_id"
+							  " FROM (" +
+							  newest("", kDeadWindow) +
+							  ") g GROUP BY last_error ORDER BY count(*) DESC, max(died_at) DESC" +
+							  limit_of(200),
+						  {queue});
 	json.begin_object().name("rows");
 	write_rows(json, rows, 200);
-	json.name("more").flag(rows.size() > 200).name("after").null().name("searched").number(kDeadWindow);
+	json.name("more")
+		.flag(rows.size() > 200)
+		.name("after")
+		.null()
+		.name("searched")
+		.number(kDeadWindow);
 	write_notes(json, notes);
 	json.end_object();
 	return json.take();
@@ -41,10 +55,12 @@ std::string
 dead_page(const Call &call)
 {
 	const Catalog &catalog = call.use.catalog;
-	std::string queue = call.text("queue"), error = call.text("error"), exact = call.text("error_is");
+	std::string queue = call.text("queue"), error = call.text("error"),
+				exact = call.text("error_is");
 	int limit = static_cast<int>(call.number("limit", 100, 1, 500));
 	if (!catalog.can_read("dead_letter", {"job_id", "queue", "died_at", "last_error"}))
-		throw Failure{403, "42501", "role \"" + catalog.role + "\" may not read pgq_ext.dead_letter"};
+		throw Failure{403, "42501",
+					  "role \"" + catalog.role + "\" may not read pgq_ext.dead_letter"};
 	if (call.text("by") == "error")
 		return groups_page(call, queue);
 
@@ -60,17 +76,26 @@ dead_page(const Call &call)
 	Json json;
 	Notes notes;
 	std::string list = catalog.list("dead_letter", "v", notes, {}, {"payload", "headers"});
-	Rows rows = call.read("WITH w AS MATERIALIZED (" + newest(conditions, filters ? kDeadWindow : limit + 1) + "),"
-						  " m AS (SELECT job_id FROM w WHERE ($2 = '' OR strpos(lower(last_error), lower($2)) > 0)"
-						  " AND ($3 = '' OR last_error = $3) ORDER BY died_at DESC, job_id DESC" + limit_of(limit) + ")"
-						  " SELECT " + list + " FROM pgq_ext.dead_letter v WHERE v.job_id = ANY (ARRAY(SELECT job_id FROM m))"
-						  " ORDER BY v.died_at DESC, v.job_id DESC", values);
+	Rows rows = call.read(
+		"WITH w AS MATERIALIZED (" + newest(conditions, filters ? kDeadWindow : limit + 1) +
+			"),"
+			" m AS (SELECT job_id FROM w WHERE ($2 = '' OR strpos(lower(last_error), lower($2)) > "
+			"0)"
+			" AND ($3 = '' OR last_error = $3) ORDER BY died_at DESC, job_id DESC" +
+			limit_of(limit) +
+			")"
+			" SELECT " +
+			list +
+			" FROM pgq_ext.dead_letter v WHERE v.job_id = ANY (ARRAY(SELECT job_id FROM m))"
+			" ORDER BY v.died_at DESC, v.job_id DESC",
+		values);
 	bool has_more = rows.size() > limit;
 	json.begin_object().name("rows");
 	write_rows(json, rows, limit);
 	Value after;
 	if (has_more)
-		after = written({"0", rows.value(limit - 1, "died_at").value_or(""), rows.value(limit - 1, "job_id").value_or("")});
+		after = written({"0", rows.value(limit - 1, "died_at").value_or(""),
+						 rows.value(limit - 1, "job_id").value_or("")});
 	json.name("more").flag(has_more).name("after").text_or_null(after).name("searched");
 	if (filters)
 		json.number(kDeadWindow);

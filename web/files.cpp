@@ -8,14 +8,19 @@ namespace web {
 namespace {
 
 constexpr std::string_view kTypes[][2] = {
-	{".html", "text/html; charset=utf-8"}, {".js", "text/javascript; charset=utf-8"},
-	{".css", "text/css; charset=utf-8"},   {".svg", "image/svg+xml"},
-	{".png", "image/png"},				   {".ico", "image/x-icon"},
-	{".json", "application/json"},		   {".woff2", "font/woff2"},
+	{".html", "text/html; charset=utf-8"},
+	{".js", "text/javascript; charset=utf-8"},
+	{".css", "text/css; charset=utf-8"},
+	{".svg", "image/svg+xml"},
+	{".png", "image/png"},
+	{".ico", "image/x-icon"},
+	{".json", "application/json"},
+	{".woff2", "font/woff2"},
 	{".txt", "text/plain; charset=utf-8"},
 };
 
-constexpr std::string_view kViews[] = {"/queues/", "/jobs/", "/dead", "/schedules", "/handlers", "/batches", "/locks", "/rates"};
+constexpr std::string_view kViews[] = {"/queues/",	"/jobs/",	"/dead",  "/schedules",
+									   "/handlers", "/batches", "/locks", "/rates"};
 
 std::string
 type_of(std::string_view path)

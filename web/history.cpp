@@ -24,8 +24,9 @@ percentile(const Histogram &before, const Histogram &after, double part)
 	{
 		double upto = times_below(bound, count);
 		if (upto >= all * part)
-			return std::isinf(bound) ? low
-									 : low + (bound - low) * (all * part - below) / std::max(upto - below, 1e-9);
+			return std::isinf(bound)
+					   ? low
+					   : low + (bound - low) * (all * part - below) / std::max(upto - below, 1e-9);
 		low = bound;
 		below = upto;
 	}
@@ -132,10 +133,11 @@ void
 History::write(Json &json, const std::string &queue) const
 {
 	constexpr std::pair<const char *, float Point::*> kCurves[] = {
-		{"enqueued", &Point::enqueued}, {"claimed", &Point::claimed},	{"acked", &Point::acked},
-		{"failed", &Point::failed},		{"died", &Point::died},			{"ready", &Point::ready},
-		{"wait_p50", &Point::wait_p50}, {"wait_p95", &Point::wait_p95}, {"run_p50", &Point::run_p50},
-		{"run_p95", &Point::run_p95}};
+		{"enqueued", &Point::enqueued}, {"claimed", &Point::claimed},
+		{"acked", &Point::acked},		{"failed", &Point::failed},
+		{"died", &Point::died},			{"ready", &Point::ready},
+		{"wait_p50", &Point::wait_p50}, {"wait_p95", &Point::wait_p95},
+		{"run_p50", &Point::run_p50},	{"run_p95", &Point::run_p95}};
 	std::lock_guard lock(mutex);
 	auto found = curves.find(queue);
 	const Curve *curve = queue == "*" ? &total : found == curves.end() ? nullptr : &found->second;

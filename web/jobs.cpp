@@ -41,8 +41,14 @@ struct Found
 Search
 search_of(const Call &call)
 {
-	Search search = {call.text("state"), call.text("group"), call.text("key"), call.text("error"), call.text("payload"),
-					 parsed_cursor(call.text("after")), static_cast<int>(call.number("limit", 100, 1, 500)), {}};
+	Search search = {call.text("state"),
+					 call.text("group"),
+					 call.text("key"),
+					 call.text("error"),
+					 call.text("payload"),
+					 parsed_cursor(call.text("after")),
+					 static_cast<int>(call.number("limit", 100, 1, 500)),
+					 {}};
 	for (const char *state : {"", "ready", "scheduled", "blocked", "leased"})
 		if (search.state == state)
 		{
@@ -58,7 +64,8 @@ search_of(const Call &call)
 bool
 can_walk_jobs(const Call &call, const Search &search)
 {
-	std::vector<std::string> columns = {"job_id", "queue_id", "priority", "run_at", "enqueued_at", "attempts"};
+	std::vector<std::string> columns = {"job_id", "queue_id",	 "priority",
+										"run_at", "enqueued_at", "attempts"};
 	if (!search.group.empty())
 		columns.insert(columns.end(), {"group_id", "group_key"});
 	if (!search.key.empty())
@@ -78,12 +85,14 @@ indexed_conditions(Search &search, const std::string &queue_id)
 	if (!search.group.empty())
 	{
 		std::string group = search.parameter(search.group);
-		sql += " AND j.group_id = hashtextextended(" + group + ", 0) | 1 AND j.group_key = " + group;
+		sql +=
+			" AND j.group_id = hashtextextended(" + group + ", 0) | 1 AND j.group_key = " + group;
 	}
 	if (!search.key.empty())
 	{
 		std::string key = search.parameter(search.key);
-		sql += " AND j.unique_hash = hashtextextended(" + key + ", j.queue_id) AND j.unique_key = " + key;
+		sql += " AND j.unique_hash = hashtextextended(" + key +
+			   ", j.queue_id) AND j.unique_key = " + key;
 	}
 	const std::string delayed = " AND (j.run_at > j.enqueued_at OR j.attempts > 0)";
 	if (search.state == "scheduled")
@@ -99,7 +108,8 @@ window_conditions(Search &search, const Call &call)
 {
 	std::string sql = "true";
 	if (!search.error.empty())
-		sql += " AND strpos(lower(w.last_error), lower(" + search.parameter(search.error) + ")) > 0";
+		sql +=
+			" AND strpos(lower(w.last_error), lower(" + search.parameter(search.error) + ")) > 0";
 	if (!search.payload.empty())
 		sql += " AND w.payload @> " + search.parameter(search.payload) + "::jsonb";
 	if (search.state == "ready")
@@ -131,19 +141,20 @@ window_sql(Search &search, const std::string &where, int most)
 	if (!search.after)
 		return select + (is_by_time ? by_time : by_order);
 	std::string priority = search.parameter(search.after->priority) + "::int";
-	std::string later = " AND (j.run_at, j.job_id) > (" + search.parameter(search.after->run_at) + "::timestamptz, " +
-						search.parameter(search.after->job_id) + "::bigint)";
+	std::string later = " AND (j.run_at, j.job_id) > (" + search.parameter(search.after->run_at) +
+						"::timestamptz, " + search.parameter(search.after->job_id) + "::bigint)";
 	if (is_by_time)
 		return select + later + " AND " + priority + " IS NOT NULL" + by_time;
-	return "(" + select + " AND j.priority = " + priority + later + by_time + ") UNION ALL (" + select +
-		   " AND j.priority < " + priority + by_order + ")" + limit;
+	return "(" + select + " AND j.priority = " + priority + later + by_time + ") UNION ALL (" +
+		   select + " AND j.priority < " + priority + by_order + ")" + limit;
 }
 
 /* Return the query for jobs in work: their leases are in memory. */
 std::string
 leased_sql(Search &search, const std::string &where, int most)
 {
-	std::string sql = "SELECT j.job_id, j.priority, j.run_at" + std::string(search.error.empty() ? "" : ", j.last_error") +
+	std::string sql = "SELECT j.job_id, j.priority, j.run_at" +
+					  std::string(search.error.empty() ? "" : ", j.last_error") +
 					  (search.payload.empty() ? "" : ", j.payload") +
 					  " FROM pgq_ext.lease l JOIN pgq_ext.job j USING (job_id) WHERE " + where;
 	if (search.after)
@@ -160,19 +171,23 @@ view_sql(Search &search, const std::string &queue, Notes &notes, const Catalog &
 {
 	if (!search.payload.empty())
 		throw Failure{403, "42501", "role \"" + catalog.role + "\" may not read payloads"};
-	notes.insert("role " + catalog.role + " may not read pgq_ext.job, so only some " + std::to_string(kWindow) +
-				 " jobs of the queue were looked at");
-	std::string sql = "SELECT * FROM (SELECT job_id, priority, run_at, state, group_key, unique_key, last_error"
-					  " FROM pgq_ext.job_status WHERE queue = " + search.parameter(queue) +
-					  " LIMIT " + std::to_string(kWindow) + ") v WHERE true";
-	for (auto &[column, value] : {std::pair("state", search.state), std::pair("group_key", search.group), std::pair("unique_key", search.key)})
+	notes.insert("role " + catalog.role + " may not read pgq_ext.job, so only some " +
+				 std::to_string(kWindow) + " jobs of the queue were looked at");
+	std::string sql =
+		"SELECT * FROM (SELECT job_id, priority, run_at, state, group_key, unique_key, last_error"
+		" FROM pgq_ext.job_status WHERE queue = " +
+		search.parameter(queue) + " LIMIT " + std::to_string(kWindow) + ") v WHERE true";
+	for (auto &[column, value] :
+		 {std::pair("state", search.state), std::pair("group_key", search.group),
+		  std::pair("unique_key", search.key)})
 		if (!value.empty())
 			sql += " AND v." + std::string(column) + " = " + search.parameter(value);
 	if (search.after)
 	{
 		std::string priority = search.parameter(search.after->priority) + "::int";
-		sql += " AND (v.priority < " + priority + " OR v.priority = " + priority + " AND (v.run_at, v.job_id) > (" +
-			   search.parameter(search.after->run_at) + "::timestamptz, " + search.parameter(search.after->job_id) + "::bigint))";
+		sql += " AND (v.priority < " + priority + " OR v.priority = " + priority +
+			   " AND (v.run_at, v.job_id) > (" + search.parameter(search.after->run_at) +
+			   "::timestamptz, " + search.parameter(search.after->job_id) + "::bigint))";
 	}
 	return sql + " ORDER BY v.priority DESC, v.run_at, v.job_id LIMIT " + std::to_string(kWindow);
 }
@@ -183,10 +198,14 @@ matches_sql(const std::string &window, const std::string &conditions, int limit)
 {
 	const std::string columns = "job_id, priority, CASE WHEN isfinite(run_at) THEN to_char(run_at,"
 								" 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') END AS run_at";
-	return "WITH w AS MATERIALIZED (SELECT *, row_number() OVER () AS n FROM (" + window + ") o)"
-		   " (SELECT false AS is_last, n, " + columns + " FROM w WHERE " + conditions +
-		   " ORDER BY n LIMIT " + std::to_string(limit + 1) + ")"
-		   " UNION ALL (SELECT true, n, " + columns + " FROM w ORDER BY n DESC LIMIT 1)";
+	return "WITH w AS MATERIALIZED (SELECT *, row_number() OVER () AS n FROM (" + window +
+		   ") o)"
+		   " (SELECT false AS is_last, n, " +
+		   columns + " FROM w WHERE " + conditions + " ORDER BY n LIMIT " +
+		   std::to_string(limit + 1) +
+		   ")"
+		   " UNION ALL (SELECT true, n, " +
+		   columns + " FROM w ORDER BY n DESC LIMIT 1)";
 }
 
 Found
@@ -211,7 +230,9 @@ found_by(const Call &call, Search &search, const std::string &queue, Notes &note
 	Found found;
 	for (int row = 0; row < rows.size(); row++)
 	{
-		Cursor cursor = {rows.value(row, "priority").value_or("0"), rows.value(row, "run_at").value_or(""), rows.value(row, "job_id").value_or("")};
+		Cursor cursor = {rows.value(row, "priority").value_or("0"),
+						 rows.value(row, "run_at").value_or(""),
+						 rows.value(row, "job_id").value_or("")};
 		bool is_last = rows.value(row, "is_last") == "t";
 		if (!is_last && static_cast<int>(found.ids.size()) < search.limit)
 		{
@@ -264,15 +285,20 @@ jobs_page(const Call &call)
 		found = found_by(call, search, queue, notes);
 
 	json.begin_object().name("rows");
-	std::string list = call.use.catalog.list("job_status", "v", notes, {}, hidden_columns(call.options));
+	std::string list =
+		call.use.catalog.list("job_status", "v", notes, {}, hidden_columns(call.options));
 	if (list.empty() || found.ids.empty())
 		json.begin_array().end_array();
 	else
-		write_rows(json, call.read("SELECT " + list + " FROM pgq_ext.job_status v WHERE v.job_id = ANY ($1::bigint[])"
-								   " ORDER BY array_position($1::bigint[], v.job_id)",
-								   {array_of(found.ids)}), 1000);
+		write_rows(json,
+				   call.read("SELECT " + list +
+								 " FROM pgq_ext.job_status v WHERE v.job_id = ANY ($1::bigint[])"
+								 " ORDER BY array_position($1::bigint[], v.job_id)",
+							 {array_of(found.ids)}),
+				   1000);
 	json.name("more").flag(found.has_more);
-	json.name("after").text_or_null(found.has_more && found.last ? Value(written(*found.last)) : Value());
+	json.name("after").text_or_null(found.has_more && found.last ? Value(written(*found.last))
+																 : Value());
 	json.name("searched");
 	if (found.searched)
 		json.number(*found.searched);

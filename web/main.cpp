@@ -46,7 +46,8 @@ run(int argc, char **argv)
 	return serve(options, [&](int port, std::function<void()> stop) {
 		stop_on_signal(signals, std::move(stop));
 		bool is_ipv6 = options.listen_host.find(':') != std::string::npos;
-		printf("pgq-web: http://%s:%d%s/\n", (is_ipv6 ? "[" + options.listen_host + "]" : options.listen_host).c_str(), port,
+		printf("pgq-web: http://%s:%d%s/\n",
+			   (is_ipv6 ? "[" + options.listen_host + "]" : options.listen_host).c_str(), port,
 			   options.prefix.c_str());
 		fflush(stdout);
 	});

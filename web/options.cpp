@@ -13,7 +13,8 @@ const char *const kUsage =
 	"  pgq-web [OPTION]... [DBNAME]\n"
 	"\n"
 	"Options:\n"
-	"      --listen=ADDRESS:PORT  where to listen (default: 127.0.0.1:8080; port 0: any free port)\n"
+	"      --listen=ADDRESS:PORT  where to listen (default: 127.0.0.1:8080; port 0: any free "
+	"port)\n"
 	"      --prefix=/PATH         path before all addresses, for use behind a proxy\n"
 	"      --host=NAME[:PORT]     name by which browsers call the page; may be repeated\n"
 	"      --read-only            offer no login and no action\n"
@@ -27,7 +28,8 @@ const char *const kUsage =
 	"  -U USERNAME                database user name\n"
 	"  -d DBNAME                  database name, or a connection string\n"
 	"\n"
-	"All who can reach the page read what this role may read. Whoever logs in as another role reads\n"
+	"All who can reach the page read what this role may read. Whoever logs in as another role "
+	"reads\n"
 	"and does what that role may.\n";
 
 namespace {
@@ -82,8 +84,8 @@ take_prefix(Options &options, std::string text)
 		text.pop_back();
 	constexpr const char *kAllowed =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/";
-	if (!text.empty() && (text[0] != '/' || text.starts_with("//") ||
-						  text.find_first_not_of(kAllowed) != text.npos))
+	if (!text.empty() &&
+		(text[0] != '/' || text.starts_with("//") || text.find_first_not_of(kAllowed) != text.npos))
 		options.error = "--prefix needs a path such as /queues, not \"" + text + "\"";
 	options.prefix = text;
 }

@@ -8,23 +8,26 @@ namespace web {
 static void
 write_health(Json &json, const Call &call, Notes &notes)
 {
-	write_list(json, call, notes, "health", "health",
-			   "ORDER BY CASE v.status WHEN 'fail' THEN 0 WHEN 'warn' THEN 1 ELSE 2 END, v.\"check\"");
+	write_list(
+		json, call, notes, "health", "health",
+		"ORDER BY CASE v.status WHEN 'fail' THEN 0 WHEN 'warn' THEN 1 ELSE 2 END, v.\"check\"");
 }
 
 static void
 write_totals(Json &json, const Call &call)
 {
 	json.name("totals");
-	if (!call.use.catalog.can_read("queue_status", {"ready", "scheduled", "blocked", "leased", "dead", "paused"}))
+	if (!call.use.catalog.can_read("queue_status",
+								   {"ready", "scheduled", "blocked", "leased", "dead", "paused"}))
 	{
 		json.null();
 		return;
 	}
-	Rows rows = call.read(
-		"SELECT count(*) AS queues, sum(ready)::bigint AS ready, sum(scheduled)::bigint AS scheduled,"
-		" sum(blocked)::bigint AS blocked, sum(leased)::bigint AS leased, sum(dead)::bigint AS dead,"
-		" count(*) FILTER (WHERE paused) AS paused FROM pgq_ext.queue_status");
+	Rows rows = call.read("SELECT count(*) AS queues, sum(ready)::bigint AS ready, "
+						  "sum(scheduled)::bigint AS scheduled,"
+						  " sum(blocked)::bigint AS blocked, sum(leased)::bigint AS leased, "
+						  "sum(dead)::bigint AS dead,"
+						  " count(*) FILTER (WHERE paused) AS paused FROM pgq_ext.queue_status");
 	json.begin_object();
 	write_members(json, rows, 0);
 	json.end_object();
@@ -45,10 +48,13 @@ queue_order(const std::string &sort)
 {
 	if (sort.empty() || sort == "queue")
 		return "ORDER BY v.queue";
-	for (const char *column : {"ready", "scheduled", "blocked", "leased", "dead", "oldest_ready_age"})
+	for (const char *column :
+		 {"ready", "scheduled", "blocked", "leased", "dead", "oldest_ready_age"})
 		if (sort == column)
 			return "ORDER BY v." + sort + " DESC NULLS LAST, v.queue";
-	throw Failure{400, "argument", "sort must be queue, ready, scheduled, blocked, leased, dead or oldest_ready_age"};
+	throw Failure{
+		400, "argument",
+		"sort must be queue, ready, scheduled, blocked, leased, dead or oldest_ready_age"};
 }
 
 std::string
@@ -66,9 +72,11 @@ overview(const Call &call)
 	bool has_more = false;
 	if (!list.empty())
 	{
-		Rows rows = call.read("SELECT " + list + " FROM pgq_ext.queue_status v WHERE strpos(lower(v.queue), lower($1)) > 0 " +
-								  order + limit_of(limit),
-							  {call.text("find")});
+		Rows rows = call.read(
+			"SELECT " + list +
+				" FROM pgq_ext.queue_status v WHERE strpos(lower(v.queue), lower($1)) > 0 " +
+				order + limit_of(limit),
+			{call.text("find")});
 		has_more = rows.size() > limit;
 		for (int row = 0; row < rows.size() && row < limit; row++)
 		{
@@ -95,16 +103,20 @@ history_of(const Call &call)
 
 /* Write a row of a relation as an object, or null. */
 static void
-write_one(Json &json, const Call &call, Notes &notes, const std::string &member, const std::string &relation)
+write_one(Json &json, const Call &call, Notes &notes, const std::string &member,
+		  const std::string &relation)
 {
-	std::string list = call.use.catalog.list(relation, "v", notes, {}, hidden_columns(call.options));
+	std::string list =
+		call.use.catalog.list(relation, "v", notes, {}, hidden_columns(call.options));
 	json.name(member);
 	if (list.empty())
 	{
 		json.null();
 		return;
 	}
-	Rows rows = call.read("SELECT " + list + " FROM pgq_ext." + relation + " v WHERE v.queue = $1 LIMIT 1", {call.text("name")});
+	Rows rows =
+		call.read("SELECT " + list + " FROM pgq_ext." + relation + " v WHERE v.queue = $1 LIMIT 1",
+				  {call.text("name")});
 	if (rows.size() == 0)
 	{
 		json.null();
@@ -122,24 +134,34 @@ write_waiting(Json &json, const Call &call, Notes &notes, const std::string &id)
 	const Catalog &catalog = call.use.catalog;
 	json.name("groups");
 	if (catalog.can_read("lease", {"queue", "group_key"}))
-		write_rows(json, call.read("SELECT left(group_key, 255) AS group_key, count(*) AS leased FROM pgq_ext.lease"
-								   " WHERE queue = $1 AND group_key IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 50",
-								   {call.text("name")}), 50);
+		write_rows(
+			json,
+			call.read(
+				"SELECT left(group_key, 255) AS group_key, count(*) AS leased FROM pgq_ext.lease"
+				" WHERE queue = $1 AND group_key IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT "
+				"50",
+				{call.text("name")}),
+			50);
 	else
 		json.begin_array().end_array();
 	json.name("waits_for");
 	if (!catalog.can_read("job", {"job_id", "queue_id", "priority", "run_at"}) ||
 		!catalog.can_read("job_status", {"job_id", "waits_for"}))
 	{
-		notes.insert("role " + catalog.role + " may not read the columns of pgq_ext.job that show what jobs wait for");
+		notes.insert("role " + catalog.role +
+					 " may not read the columns of pgq_ext.job that show what jobs wait for");
 		json.begin_array().end_array();
 		return;
 	}
-	write_rows(json, call.read("SELECT waits_for, count(*) AS jobs FROM pgq_ext.job_status WHERE job_id = ANY (ARRAY("
-							   "SELECT job_id FROM pgq_ext.job WHERE queue_id = $1::int"
-							   " ORDER BY priority DESC, run_at, job_id LIMIT 100))"
-							   " AND waits_for IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1",
-							   {id}), 100);
+	write_rows(
+		json,
+		call.read(
+			"SELECT waits_for, count(*) AS jobs FROM pgq_ext.job_status WHERE job_id = ANY (ARRAY("
+			"SELECT job_id FROM pgq_ext.job WHERE queue_id = $1::int"
+			" ORDER BY priority DESC, run_at, job_id LIMIT 100))"
+			" AND waits_for IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1",
+			{id}),
+		100);
 }
 
 std::string
@@ -152,11 +174,14 @@ queue_page(const Call &call)
 
 	json.begin_object().name("queue").begin_object();
 	std::string options = catalog.list("queue", "v", notes);
-	write_members(json, call.read("SELECT " + options + " FROM pgq_ext.queue v WHERE v.queue = $1", {name}), 0);
+	write_members(
+		json, call.read("SELECT " + options + " FROM pgq_ext.queue v WHERE v.queue = $1", {name}),
+		0);
 	std::string status = catalog.list("queue_status", "v", notes, {}, {"queue", "paused"});
 	if (!status.empty())
 	{
-		Rows rows = call.read("SELECT " + status + " FROM pgq_ext.queue_status v WHERE v.queue = $1", {name});
+		Rows rows = call.read(
+			"SELECT " + status + " FROM pgq_ext.queue_status v WHERE v.queue = $1", {name});
 		if (rows.size() > 0)
 			write_members(json, rows, 0);
 	}
@@ -165,10 +190,14 @@ queue_page(const Call &call)
 
 	write_one(json, call, notes, "stats", "queue_stats");
 	write_one(json, call, notes, "handler", "handler");
-	write_list(json, call, notes, "bindings", "binding", "WHERE v.queue = $1 ORDER BY v.pattern", {name});
-	write_list(json, call, notes, "watches", "watch", "WHERE v.target IN ($1, 'queue:' || $1)", {name});
-	write_list(json, call, notes, "schedules", "schedule", "WHERE v.queue = $1 ORDER BY v.schedule", {name});
-	write_list(json, call, notes, "latency", "queue_latency", "WHERE v.queue = $1 ORDER BY v.phase, v.le_seconds", {name});
+	write_list(json, call, notes, "bindings", "binding", "WHERE v.queue = $1 ORDER BY v.pattern",
+			   {name});
+	write_list(json, call, notes, "watches", "watch", "WHERE v.target IN ($1, 'queue:' || $1)",
+			   {name});
+	write_list(json, call, notes, "schedules", "schedule", "WHERE v.queue = $1 ORDER BY v.schedule",
+			   {name});
+	write_list(json, call, notes, "latency", "queue_latency",
+			   "WHERE v.queue = $1 ORDER BY v.phase, v.le_seconds", {name});
 	write_waiting(json, call, notes, id);
 	write_notes(json, notes);
 	json.end_object();

@@ -49,11 +49,11 @@ counters_of(const Rows &rows)
 	std::map<std::string, Counters> queues;
 	for (int row = 0; row < rows.size(); row++)
 		queues[rows.value(row, "queue").value_or("")] = {
-			known(rows, row, "enqueued"), known(rows, row, "handed_out"),
-			known(rows, row, "acked"),	  known(rows, row, "failed"),
+			known(rows, row, "enqueued"),	   known(rows, row, "handed_out"),
+			known(rows, row, "acked"),		   known(rows, row, "failed"),
 			known(rows, row, "dead_lettered"), known(rows, row, "ready"),
-			known(rows, row, "wait_p50"), known(rows, row, "wait_p95"),
-			known(rows, row, "run_p50"),  known(rows, row, "run_p95")};
+			known(rows, row, "wait_p50"),	   known(rows, row, "wait_p95"),
+			known(rows, row, "run_p50"),	   known(rows, row, "run_p95")};
 	return queues;
 }
 
@@ -65,7 +65,8 @@ histogram_of(const Rows &rows, const char *phase)
 		if (rows.value(row, "phase") == phase)
 		{
 			bool is_last = rows.value(row, "le_seconds") == "Infinity";
-			double bound = is_last ? std::numeric_limits<double>::infinity() : known(rows, row, "le_seconds");
+			double bound =
+				is_last ? std::numeric_limits<double>::infinity() : known(rows, row, "le_seconds");
 			histogram[bound] = known(rows, row, "count");
 		}
 	return histogram;
@@ -75,14 +76,16 @@ void
 Sampler::take_sample(Line &line)
 {
 	Line::Use use = line.use(&address);
-	if (!use.catalog.can_read("queue_stats", {"queue", "enqueued", "handed_out", "acked", "failed", "dead_lettered"}))
+	if (!use.catalog.can_read(
+			"queue_stats", {"queue", "enqueued", "handed_out", "acked", "failed", "dead_lettered"}))
 		return;
 	bool has_ready = use.catalog.can_read("queue_status", {"queue", "ready"});
 	Rows counters = use.connection.read(
 		"SELECT s.queue, s.enqueued, s.handed_out, s.acked, s.failed, s.dead_lettered,"
 		" extract(epoch FROM s.wait_p50) AS wait_p50, extract(epoch FROM s.wait_p95) AS wait_p95,"
 		" extract(epoch FROM s.run_p50) AS run_p50, extract(epoch FROM s.run_p95) AS run_p95" +
-		std::string(has_ready ? ", q.ready FROM pgq_ext.queue_stats s LEFT JOIN pgq_ext.queue_status q USING (queue)"
+		std::string(has_ready ? ", q.ready FROM pgq_ext.queue_stats s LEFT JOIN "
+								"pgq_ext.queue_status q USING (queue)"
 							  : " FROM pgq_ext.queue_stats s"));
 	Histogram wait, run;
 	if (use.catalog.can_read("queue_latency", {"phase", "le_seconds", "count"}))
@@ -93,7 +96,8 @@ Sampler::take_sample(Line &line)
 		wait = histogram_of(times, "wait");
 		run = histogram_of(times, "run");
 	}
-	Rows clock = use.connection.read("SELECT " + shown_as("clock_timestamp()", "timestamp with time zone") + " AS now");
+	Rows clock = use.connection.read(
+		"SELECT " + shown_as("clock_timestamp()", "timestamp with time zone") + " AS now");
 	history.add(clock.value(0, "now").value_or(""), steady_now(), counters_of(counters), wait, run);
 }
 
@@ -115,7 +119,8 @@ Sampler::sample()
 		catch (const Failure &failure)
 		{
 			if (trouble != failure.message)
-				fprintf(stderr, "pgq-web: no sample: %s %s\n", one_line(failure.message).c_str(), one_line(failure.detail).c_str());
+				fprintf(stderr, "pgq-web: no sample: %s %s\n", one_line(failure.message).c_str(),
+						one_line(failure.detail).c_str());
 			trouble = failure.message;
 		}
 		double took = steady_now() - start;
@@ -160,7 +165,8 @@ void
 Sampler::watch()
 {
 	const std::string sums =
-		"SELECT sum(enqueued + deduplicated + handed_out + acked + failed + released + cancelled + lost"
+		"SELECT sum(enqueued + deduplicated + handed_out + acked + failed + released + cancelled + "
+		"lost"
 		" + dead_lettered + expired + uncounted)::text || ' ' || count(*)::text || ' ' ||"
 		" (SELECT count(*) FILTER (WHERE paused) FROM pgq_ext.queue)::text AS sums"
 		" FROM pgq_ext.queue_stats";

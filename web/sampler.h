@@ -16,7 +16,8 @@ class Sampler
 {
 public:
 	Sampler(const Address &started_with, Sessions &logged_in, History &hour)
-		: address(started_with), sessions(logged_in), history(hour) {}
+		: address(started_with), sessions(logged_in), history(hour)
+	{}
 	~Sampler() { stop(); }
 
 	void start();

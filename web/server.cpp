@@ -27,7 +27,8 @@ class Site
 {
 public:
 	explicit Site(const Options &given)
-		: options(given), pool(given.address), sampler(pool.address(), sessions, history) {}
+		: options(given), pool(given.address), sampler(pool.address(), sessions, history)
+	{}
 
 	int run(const std::function<void(int, std::function<void()>)> &on_start);
 
@@ -133,7 +134,8 @@ std::optional<std::string>
 Site::path_of(const Request &request) const
 {
 	const std::string &path = request.path;
-	if (!path.starts_with(options.prefix) || path.size() == options.prefix.size() || path[options.prefix.size()] != '/')
+	if (!path.starts_with(options.prefix) || path.size() == options.prefix.size() ||
+		path[options.prefix.size()] != '/')
 		return {};
 	return path.substr(options.prefix.size());
 }
@@ -147,7 +149,8 @@ Site::check_origin(const Request &request, const std::shared_ptr<Session> &sessi
 		throw Failure{403, "origin", "the request comes from another site"};
 	const std::string &wanted = session ? session->csrf : sessions.common_csrf();
 	if (!is_same_secret(request.get_header_value("X-PGQ-CSRF"), wanted))
-		throw Failure{403, "csrf", "the request lacks the token of this session", "", "Load the page again."};
+		throw Failure{403, "csrf", "the request lacks the token of this session", "",
+					  "Load the page again."};
 }
 
 /* Return the session of the cookie. A cookie without a session is an error: data of another role would be shown. */
@@ -159,7 +162,8 @@ Site::session_of(const Request &request)
 		return nullptr;
 	std::shared_ptr<Session> session = sessions.find(token);
 	if (!session)
-		throw Failure{401, "login", "the session has ended", "", "Log in again, or log out to go on without a login."};
+		throw Failure{401, "login", "the session has ended", "",
+					  "Log in again, or log out to go on without a login."};
 	return session;
 }
 
@@ -175,8 +179,11 @@ void
 Site::set_cookie(const Request &request, Response &response, const std::string &token)
 {
 	bool is_https = request.get_header_value("X-Forwarded-Proto") == "https";
-	response.set_header("Set-Cookie", cookie_name + "=" + token + "; Path=" + (options.prefix.empty() ? "/" : options.prefix) +
-										  "; HttpOnly; SameSite=Strict" + (is_https ? "; Secure" : "") + (token.empty() ? "; Max-Age=0" : ""));
+	response.set_header("Set-Cookie",
+						cookie_name + "=" + token +
+							"; Path=" + (options.prefix.empty() ? "/" : options.prefix) +
+							"; HttpOnly; SameSite=Strict" + (is_https ? "; Secure" : "") +
+							(token.empty() ? "; Max-Age=0" : ""));
 }
 
 /* Describe the session. Without a connection to the database its fields are null. */
@@ -186,22 +193,37 @@ Site::session_page(const std::shared_ptr<Session> &session)
 	Json json;
 	json.begin_object();
 	json.name("role").text_or_null(session ? Value(session->role) : Value());
-	json.name("readonly").flag(options.is_readonly).name("hide_payload").flag(options.hides_payload);
+	json.name("readonly")
+		.flag(options.is_readonly)
+		.name("hide_payload")
+		.flag(options.hides_payload);
 	json.name("csrf").text(std::string_view(session ? session->csrf : sessions.common_csrf()));
 	Value database, reader, host, server_version, extension_version, now, problem;
 	try
 	{
 		Line::Use use = line_of(session);
-		database = use.catalog.database, reader = use.catalog.role, host = use.connection.server_host();
-		server_version = use.catalog.server_version, extension_version = use.catalog.extension_version;
-		now = use.connection.read("SELECT " + shown_as("clock_timestamp()", "timestamp with time zone")).value(0, 0);
+		database = use.catalog.database, reader = use.catalog.role,
+		host = use.connection.server_host();
+		server_version = use.catalog.server_version,
+		extension_version = use.catalog.extension_version;
+		now = use.connection
+				  .read("SELECT " + shown_as("clock_timestamp()", "timestamp with time zone"))
+				  .value(0, 0);
 	}
 	catch (const Failure &failure)
 	{
 		problem = failure.message;
 	}
-	json.name("database").text_or_null(database).name("reader").text_or_null(reader).name("host").text_or_null(host);
-	json.name("server_version").text_or_null(server_version).name("extension_version").text_or_null(extension_version);
+	json.name("database")
+		.text_or_null(database)
+		.name("reader")
+		.text_or_null(reader)
+		.name("host")
+		.text_or_null(host);
+	json.name("server_version")
+		.text_or_null(server_version)
+		.name("extension_version")
+		.text_or_null(extension_version);
 	json.name("now").text_or_null(now).name("problem").text_or_null(problem).end_object();
 	return json.take();
 }
@@ -223,11 +245,13 @@ Site::log_in(const Request &request, Response &response, const Flat &body)
 	}
 	catch (const Failure &failure)
 	{
-		fprintf(stderr, "pgq-web: login role=%s from=%s: failed, %s\n", json_text(one_line(role, 200)).c_str(),
-				one_line(request.remote_addr).c_str(), one_line(failure.code).c_str());
+		fprintf(stderr, "pgq-web: login role=%s from=%s: failed, %s\n",
+				json_text(one_line(role, 200)).c_str(), one_line(request.remote_addr).c_str(),
+				one_line(failure.code).c_str());
 		throw;
 	}
-	fprintf(stderr, "pgq-web: login role=%s from=%s: done\n", json_text(one_line(role, 200)).c_str(), one_line(request.remote_addr).c_str());
+	fprintf(stderr, "pgq-web: login role=%s from=%s: done\n",
+			json_text(one_line(role, 200)).c_str(), one_line(request.remote_addr).c_str());
 	sessions.end(cookie_of(request.get_header_value("Cookie"), cookie_name));
 	set_cookie(request, response, session->token);
 	return session_page(session);
@@ -257,7 +281,9 @@ Site::data(const Request &request, const std::string &name)
 	std::map<std::string, std::string> parameters;
 	for (auto &[parameter, value] : request.params)
 		if (!parameters.emplace(parameter, value).second || value.find('\0') != value.npos)
-			throw Failure{400, "argument", "parameter " + one_line(parameter, 100) + " occurs twice, or has a zero character"};
+			throw Failure{400, "argument",
+						  "parameter " + one_line(parameter, 100) +
+							  " occurs twice, or has a zero character"};
 	std::shared_ptr<Session> session = session_of(request);
 	Line::Use use = line_of(session);
 	return found(Call{parameters, use, options, history});
@@ -277,7 +303,8 @@ Site::stream(Response &response)
 		"text/event-stream",
 		[this, seen, spoke_at](size_t, httplib::DataSink &sink) {
 			uint64_t now = sampler.wait_for_change(*seen, 1);
-			std::string text = now != *seen ? "event: tick\ndata: " + std::to_string(now) + "\n\n" : "";
+			std::string text =
+				now != *seen ? "event: tick\ndata: " + std::to_string(now) + "\n\n" : "";
 			if (text.empty() && steady_now() - *spoke_at > kHeartbeat)
 				text = ": still here\n\n";
 			*seen = now;
@@ -332,7 +359,8 @@ Flat
 body_of(const Request &request, const httplib::ContentReader &reader)
 {
 	std::string type = request.get_header_value("Content-Type"), body;
-	if (!(type == "application/json" || type.starts_with("application/json;")) || request.has_header("Content-Encoding"))
+	if (!(type == "application/json" || type.starts_with("application/json;")) ||
+		request.has_header("Content-Encoding"))
 		throw Failure{415, "argument", "the body must be application/json, and not be compressed"};
 	bool is_read = reader([&](const char *bytes, size_t size) {
 		if (body.size() + size > kLargestBody)
@@ -358,8 +386,10 @@ Site::post(const Request &request, Response &response, const httplib::ContentRea
 		if (!is_login && !is_logout && path != "/api/action")
 			throw Failure{404, "no such path", "there is no such path"};
 		/* A session that has ended keeps nobody from logging in again. */
-		std::shared_ptr<Session> session = is_login || is_logout
-			? sessions.find(cookie_of(request.get_header_value("Cookie"), cookie_name)) : session_of(request);
+		std::shared_ptr<Session> session =
+			is_login || is_logout
+				? sessions.find(cookie_of(request.get_header_value("Cookie"), cookie_name))
+				: session_of(request);
 		check_origin(request, session);
 		if (is_login)
 			return answer(response, log_in(request, response, body));
@@ -395,10 +425,11 @@ Site::set_up()
 		return is_refused(request, response) ? httplib::Server::HandlerResponse::Handled
 											 : httplib::Server::HandlerResponse::Unhandled;
 	});
-	server.Get(".*", [this](const Request &request, Response &response) { get(request, response); });
-	server.Post(".*", [this](const Request &request, Response &response, const httplib::ContentReader &reader) {
-		post(request, response, reader);
-	});
+	server.Get(".*",
+			   [this](const Request &request, Response &response) { get(request, response); });
+	server.Post(".*",
+				[this](const Request &request, Response &response,
+					   const httplib::ContentReader &reader) { post(request, response, reader); });
 }
 
 int
@@ -413,7 +444,8 @@ Site::run(const std::function<void(int, std::function<void()>)> &on_start)
 		is_bound = server.bind_to_port(options.listen_host.c_str(), port);
 	if (!is_bound || port < 0)
 	{
-		fprintf(stderr, "pgq-web: cannot listen on %s port %d\n", options.listen_host.c_str(), options.listen_port);
+		fprintf(stderr, "pgq-web: cannot listen on %s port %d\n", options.listen_host.c_str(),
+				options.listen_port);
 		return 1;
 	}
 	hosts.add_listener(options.listen_host, port);

@@ -8,9 +8,11 @@ Sessions::reserve(const std::string &from)
 {
 	std::lock_guard lock(mutex);
 	if (sessions.size() + under_way >= kMost)
-		throw Failure{503, "busy", "too many roles have logged in", "", "Log out elsewhere, or try again later."};
+		throw Failure{503, "busy", "too many roles have logged in", "",
+					  "Log out elsewhere, or try again later."};
 	if (int seconds = limiter.wait_for(from, steady_now()))
-		throw Failure{429, "limit", "too many failed logins", "", "Try again in a minute.", seconds};
+		throw Failure{429,	  "limit", "too many failed logins", "", "Try again in a minute.",
+					  seconds};
 	under_way++;
 }
 
@@ -25,15 +27,21 @@ connection_of(const Address &server, const std::string &role, const std::string 
 	{
 		auto connection = Connection::open(address);
 		if (!connection->used_password())
-			throw Failure{403, "login", "the database does not ask this role for a password, so the role cannot log in here", "",
-						  "Let pg_hba.conf require a password (scram-sha-256) for connections of pgq-web."};
+			throw Failure{
+				403, "login",
+				"the database does not ask this role for a password, so the role cannot log in "
+				"here",
+				"",
+				"Let pg_hba.conf require a password (scram-sha-256) for connections of pgq-web."};
 		return connection;
 	}
 	catch (const Failure &failure)
 	{
 		if (failure.status != 401)
 			throw;
-		throw Failure{401, "login", "the role or its password is wrong, or the role may not connect to this database"};
+		throw Failure{
+			401, "login",
+			"the role or its password is wrong, or the role may not connect to this database"};
 	}
 }
 

@@ -300,7 +300,7 @@ my $log = log_of('main');
 like($log, qr/^pgq-web: action role="boss" from=127\.0\.0\.1 enqueue queue="mail" priority="3" delay="60" group_key="'; DROP TABLE x --": done, result "$made"$/m, 'the log names role, action and arguments');
 unlike($log, qr/12345678901234567890|xxxx|boss-pw/, '... no payload, and no password');
 like($log, qr/^pgq-web: action role="boss" .* pause_queue queue="closed": failed, 42501 /m, '... what failed');
-like(result_of(action => 'pause_queue', queue => "a\nb\e[2J"), qr/^422 42704/, 'control characters in an argument');
+like(result_of(action => 'pause_queue', queue => "a\nb\e[2J"), qr/^422 22023/, 'control characters in an argument');
 like(log_of('main'), qr/queue="a\\\\nb\\\\x1b\[2J": failed/, '... do not reach the log');
 
 # ---- changes ----
