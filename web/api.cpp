@@ -40,10 +40,10 @@ Endpoint
 endpoint(std::string_view name)
 {
 	static const std::map<std::string_view, Endpoint> kEndpoints = {
-		{"overview", overview},		   {"history", history_of},		{"queue", queue_page},
-		{"jobs", jobs_page},		   {"job", job_page},			{"dead", dead_page},
-		{"schedules", schedules_page}, {"handlers", handlers_page}, {"batches", batches_page},
-		{"locks", locks_page},		   {"rates", rates_page},
+		{"overview", overview},	   {"health", health_page},		  {"history", history_of},
+		{"queue", queue_page},	   {"jobs", jobs_page},			  {"job", job_page},
+		{"dead", dead_page},	   {"schedules", schedules_page}, {"handlers", handlers_page},
+		{"batches", batches_page}, {"locks", locks_page},		  {"rates", rates_page},
 	};
 	auto found = kEndpoints.find(name);
 	return found == kEndpoints.end() ? nullptr : found->second;

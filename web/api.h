@@ -32,6 +32,7 @@ using Endpoint = std::string (*)(const Call &);
 Endpoint endpoint(std::string_view name);
 
 std::string overview(const Call &call);
+std::string health_page(const Call &call);
 std::string history_of(const Call &call);
 std::string queue_page(const Call &call);
 std::string jobs_page(const Call &call);

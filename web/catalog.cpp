@@ -142,12 +142,23 @@ limit_of(int most)
 	return " LIMIT " + std::to_string(most + 1);
 }
 
+std::string
+Catalog::readable(const std::string &relation) const
+{
+	std::string text;
+	auto found = relations.find(relation);
+	for (size_t i = 0; found != relations.end() && i < found->second.size(); i++)
+		if (const Column &column = found->second[i]; column.is_readable)
+			text += (text.empty() ? "" : ", ") + name_in_sql(column.name);
+	return text;
+}
+
 /* ---- answers ---- */
 
 void
-write_members(Json &json, const Rows &rows, int row)
+write_members(Json &json, const Rows &rows, int row, int first, int last)
 {
-	for (int n = 0; n < rows.columns(); n++)
+	for (int n = first; n < rows.columns() && n <= last; n++)
 	{
 		json.name(rows.column(n));
 		Value value = rows.value(row, n);

@@ -37,6 +37,8 @@ public:
 	std::string list(const std::string &relation, const std::string &alias, Notes &notes,
 					 const std::vector<std::string> &only = {},
 					 const std::set<std::string> &without = {}) const;
+	/* Return the names of the columns that the role may read, for a SELECT list. */
+	std::string readable(const std::string &relation) const;
 	/* Return the name of a function of the extension with its schema. Throws if there is none. */
 	std::string function(const std::string &name) const;
 
@@ -53,8 +55,8 @@ std::string shown_as(const std::string &expression, const std::string &type);
 /* Return a LIMIT of one row more than is shown, to know whether there are more rows. */
 std::string limit_of(int most);
 
-/* Write the columns of a row as members. */
-void write_members(Json &json, const Rows &rows, int row);
+/* Write the columns of a row as members: those from number `first` on, up to `last`. */
+void write_members(Json &json, const Rows &rows, int row, int first = 0, int last = 1000);
 /* Write rows as an array of objects, at most `most` of them. */
 void write_rows(Json &json, const Rows &rows, int most);
 void write_notes(Json &json, const Notes &notes);

@@ -81,35 +81,50 @@ Curve::mean(float Point::*rate, size_t at, size_t samples) const
 
 /* ---- all queues ---- */
 
-/* Add the sums of all queues. Percentiles come from the histograms of the last minute. */
+/* Compute the percentiles of all queues together from the histograms of the last minute. */
+void
+History::find_percentiles(size_t at)
+{
+	size_t back = std::min<size_t>(count, 60 / kSampleSeconds);
+	if (back == 0)
+		return;
+	const Times &now = samples[at].times,
+				&before = samples[(at + kSamples - back) % kSamples].times;
+	last_percentiles.wait_p50 = percentile(before.wait, now.wait, 0.5);
+	last_percentiles.wait_p95 = percentile(before.wait, now.wait, 0.95);
+	last_percentiles.run_p50 = percentile(before.run, now.run, 0.5);
+	last_percentiles.run_p95 = percentile(before.run, now.run, 0.95);
+}
+
+/* Add the sums of all queues. */
 void
 History::add_total(const std::map<std::string, Counters> &queues, double seconds, size_t at)
 {
-	Counters sum = {0, 0, 0, 0, 0, 0, kUnknown, kUnknown, kUnknown, kUnknown};
-	for (auto &[name, one] : queues)
-		for (auto counter : {&Counters::enqueued, &Counters::claimed, &Counters::acked,
-							 &Counters::failed, &Counters::died, &Counters::ready})
-			sum.*counter += one.*counter;
-	size_t back = std::min<size_t>(count, 6);
-	if (back > 0)
+	Counters sum = last_percentiles;
+	for (auto counter : {&Counters::enqueued, &Counters::claimed, &Counters::acked,
+						 &Counters::failed, &Counters::died, &Counters::ready})
 	{
-		const Sample &now = samples[at], &before = samples[(at + kSamples - back) % kSamples];
-		sum.wait_p50 = percentile(before.wait, now.wait, 0.5);
-		sum.wait_p95 = percentile(before.wait, now.wait, 0.95);
-		sum.run_p50 = percentile(before.run, now.run, 0.5);
-		sum.run_p95 = percentile(before.run, now.run, 0.95);
+		sum.*counter = 0;
+		for (auto &[name, one] : queues)
+			sum.*counter += one.*counter;
 	}
 	total.add(sum, seconds, at);
 }
 
 void
 History::add(const std::string &time, double now, const std::map<std::string, Counters> &queues,
-			 const Histogram &wait, const Histogram &run)
+			 const Times *times)
 {
 	std::lock_guard lock(mutex);
 	size_t at = count % kSamples;
 	double seconds = count == 0 ? 0 : now - last_at;
-	samples[at] = {time, wait, run};
+	if (count == 0)
+		last_percentiles.wait_p50 = last_percentiles.wait_p95 = last_percentiles.run_p50 =
+			last_percentiles.run_p95 = kUnknown;
+	Times last_times = count == 0 ? Times() : samples[(at + kSamples - 1) % kSamples].times;
+	samples[at] = {time, times != nullptr ? *times : std::move(last_times)};
+	if (times != nullptr)
+		find_percentiles(at);
 	add_total(queues, seconds, at);
 	std::erase_if(curves, [&](const auto &curve) { return !queues.contains(curve.first); });
 	is_full = false;

@@ -54,9 +54,14 @@ public:
 	/* At most this many queues have curves of their own. */
 	static constexpr size_t kMostQueues = 2000;
 
-	/* Add a sample: the counters of all queues, and histograms of the times of all queues together. */
+	/* The histograms of the times of all queues together. */
+	struct Times
+	{
+		Histogram wait, run;
+	};
+	/* Add a sample: the counters of all queues. times: nullptr if they were not read this time. */
 	void add(const std::string &time, double now, const std::map<std::string, Counters> &queues,
-			 const Histogram &wait, const Histogram &run);
+			 const Times *times);
 	/* Write the curves of a queue, or of all queues together ("*"). */
 	void write(Json &json, const std::string &queue) const;
 	/* Return enqueued, acked and failed jobs a second over the last minute; NaN: unknown. */
@@ -66,7 +71,7 @@ private:
 	struct Sample
 	{
 		std::string time;
-		Histogram wait, run;
+		Times times;
 	};
 	mutable std::mutex mutex;
 	std::vector<Sample> samples = std::vector<Sample>(kSamples);
@@ -74,9 +79,12 @@ private:
 	double last_at = 0;
 	std::map<std::string, Curve> curves;
 	Curve total;
+	/* The percentiles of the last sample with histograms. */
+	Counters last_percentiles;
 	bool is_full = false;
 
 	void add_total(const std::map<std::string, Counters> &queues, double seconds, size_t at);
+	void find_percentiles(size_t at);
 };
 
 } // namespace web

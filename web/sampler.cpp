@@ -72,6 +72,21 @@ histogram_of(const Rows &rows, const char *phase)
 	return histogram;
 }
 
+/* Read the histograms of all queues, unless that would be too often. */
+std::optional<History::Times>
+Sampler::times_of(Line::Use &use)
+{
+	double start = steady_now();
+	if (start < times_at ||
+		!use.catalog.can_read("queue_latency", {"phase", "le_seconds", "count"}))
+		return {};
+	Rows rows = use.connection.read(
+		"SELECT phase, le_seconds, sum(count)::float8 AS count FROM pgq_ext.queue_latency"
+		" WHERE phase IN ('wait', 'run') GROUP BY phase, le_seconds");
+	times_at = steady_now() + kRestFactor * (steady_now() - start);
+	return History::Times{histogram_of(rows, "wait"), histogram_of(rows, "run")};
+}
+
 void
 Sampler::take_sample(Line &line)
 {
@@ -87,18 +102,11 @@ Sampler::take_sample(Line &line)
 		std::string(has_ready ? ", q.ready FROM pgq_ext.queue_stats s LEFT JOIN "
 								"pgq_ext.queue_status q USING (queue)"
 							  : " FROM pgq_ext.queue_stats s"));
-	Histogram wait, run;
-	if (use.catalog.can_read("queue_latency", {"phase", "le_seconds", "count"}))
-	{
-		Rows times = use.connection.read(
-			"SELECT phase, le_seconds, sum(count)::float8 AS count FROM pgq_ext.queue_latency"
-			" WHERE phase IN ('wait', 'run') GROUP BY phase, le_seconds");
-		wait = histogram_of(times, "wait");
-		run = histogram_of(times, "run");
-	}
+	std::optional<History::Times> times = times_of(use);
 	Rows clock = use.connection.read(
 		"SELECT " + shown_as("clock_timestamp()", "timestamp with time zone") + " AS now");
-	history.add(clock.value(0, "now").value_or(""), steady_now(), counters_of(counters), wait, run);
+	history.add(clock.value(0, "now").value_or(""), steady_now(), counters_of(counters),
+				times ? &*times : nullptr);
 }
 
 /* Take a sample every ten seconds, later if the queries take so long that they would be a load. */
@@ -109,7 +117,7 @@ Sampler::sample()
 	std::string trouble;
 	for (double wait = 0; rest(wait);)
 	{
-		double start = steady_now();
+		double start = steady_now(), times_were_due_at = times_at;
 		try
 		{
 			sessions.expire();
@@ -124,7 +132,11 @@ Sampler::sample()
 			trouble = failure.message;
 		}
 		double took = steady_now() - start;
-		wait = std::max(kSampleSeconds - took, kRestFactor * took);
+		/* The histograms have an interval of their own. */
+		bool has_times = times_at != times_were_due_at;
+		wait =
+			has_times ? kSampleSeconds - took : std::max(kSampleSeconds - took, kRestFactor * took);
+		wait = std::max(wait, 1.0);
 		/* A connection attempt that waits for an unreachable host costs the server nothing. */
 		if (!trouble.empty())
 			wait = kSampleSeconds;

@@ -48,7 +48,11 @@ private:
 
 	void sample();
 	void watch();
+	/* When to read the histograms again (seconds, steady_now()). */
+	double times_at = 0;
+
 	void take_sample(Line &line);
+	std::optional<History::Times> times_of(Line::Use &use);
 	/* Sleep; false: the program ends. */
 	bool rest(double seconds);
 };
