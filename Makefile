@@ -71,7 +71,7 @@ dist:
 	packaging/dist.sh build
 
 format:
-	clang-format-14 -i $$(find src top test bench -name '*.cpp' -o -name '*.h')
+	clang-format-14 -i $$(find src top web test bench -name '*.cpp' -o -name '*.h')
 
 all install clean:
 	$(MAKE) $@

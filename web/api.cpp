@@ -173,6 +173,7 @@ batches_page(const Call &call)
 	int limit = static_cast<int>(call.number("limit", 100, 1, 500));
 	if (!after.empty() && !is_integer(after))
 		throw Failure{400, "argument", "after is no cursor of this list"};
+	/* Leave the numbers out, unless one batch is asked for. */
 	std::set<std::string> without = hidden_columns(call.options);
 	bool has_numbers = !call.text("batch").empty();
 	if (!has_numbers)
@@ -189,9 +190,7 @@ batches_page(const Call &call)
 				" FROM pgq_ext.batch v WHERE ($1 = '' OR v.batch < nullif($1, '')::bigint)"
 				" AND ($2 = '' OR v.batch = nullif($2, '')::bigint) ORDER BY v.batch DESC" +
 				limit_of(limit),
-			{after, std::to_string(call.number("batch", 0, 1, INT64_MAX)) == "0"
-						? ""
-						: call.text("batch")});
+			{after, has_numbers ? std::to_string(call.number("batch", 0, 1, INT64_MAX)) : ""});
 		bool has_more = rows.size() > limit;
 		write_rows(json, rows, limit);
 		json.name("more").flag(has_more);

@@ -29,6 +29,7 @@ Catalog::of(Connection &connection)
 					  "role \"" + catalog.role + "\" may not look into schema pgq_ext", "",
 					  "Make the role a member of pg_monitor, or see the page on operations."};
 
+	/* The columns of all tables and views, and which of them the role may read. */
 	Rows columns = connection.read(
 		"SELECT c.relname, a.attname, a.atttypid::regtype::text AS type,"
 		" has_column_privilege(c.oid, a.attnum, 'SELECT') AS readable"
@@ -42,6 +43,7 @@ Catalog::of(Connection &connection)
 			{*columns.value(row, "attname"), *columns.value(row, "type"),
 			 columns.value(row, "readable") == "t"});
 
+	/* The functions are in the schema of the extension, which may be any. */
 	Rows functions = connection.read(
 		"SELECT p.proname, quote_ident(n.nspname) || '.' || quote_ident(p.proname) AS called"
 		" FROM pg_extension e JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass"
@@ -120,6 +122,7 @@ Catalog::list(const std::string &relation, const std::string &alias, Notes &note
 	std::string text, forbidden;
 	for (const Column &column : found->second)
 	{
+		/* A column that the role may not read is named in the note. */
 		bool is_wanted =
 			only.empty() || std::find(only.begin(), only.end(), column.name) != only.end();
 		if (!is_wanted || without.contains(column.name))
@@ -188,15 +191,6 @@ write_rows(Json &json, const Rows &rows, int most)
 		write_members(json, rows, row);
 		json.end_object();
 	}
-	json.end_array();
-}
-
-void
-write_notes(Json &json, const Notes &notes)
-{
-	json.name("notes").begin_array();
-	for (const std::string &note : notes)
-		json.text(note);
 	json.end_array();
 }
 

@@ -18,9 +18,6 @@ struct Column
 	bool is_readable;
 };
 
-/* Notes for the reader of an answer: what is missing in it, and why. */
-using Notes = std::set<std::string>;
-
 class Catalog
 {
 public:
@@ -59,6 +56,5 @@ std::string limit_of(int most);
 void write_members(Json &json, const Rows &rows, int row, int first = 0, int last = 1000);
 /* Write rows as an array of objects, at most `most` of them. */
 void write_rows(Json &json, const Rows &rows, int most);
-void write_notes(Json &json, const Notes &notes);
 
 } // namespace web

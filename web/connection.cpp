@@ -173,6 +173,7 @@ Connection::open(const Address &address)
 	names.push_back(nullptr);
 	values.push_back(nullptr);
 
+	/* Connect. */
 	auto made = std::make_unique<Connection>();
 	made->conn.reset(PQconnectStartParams(names.data(), values.data(), 1));
 	made->finish_connecting(false);
@@ -296,6 +297,7 @@ Connection::fail_by(pg_result *result)
 Rows
 Connection::run(const std::string &sql, const Values &values, double patience)
 {
+	/* Send the statement. */
 	std::vector<const char *> parameters;
 	for (const Value &value : values)
 		parameters.push_back(value ? value->c_str() : nullptr);
@@ -310,6 +312,7 @@ Connection::run(const std::string &sql, const Values &values, double patience)
 		if (!is_ready || !PQconsumeInput(conn.get()))
 			lose(left >= 0 && !is_ready ? "no answer" : PQerrorMessage(conn.get()));
 	}
+	/* Read its results; the first error, or the last rows, count. */
 	std::unique_ptr<PGresult, void (*)(PGresult *)> last(nullptr, PQclear);
 	for (;;)
 	{

@@ -126,6 +126,7 @@ History::add(const std::string &time, double now, const std::map<std::string, Co
 	if (times != nullptr)
 		find_percentiles(at);
 	add_total(queues, seconds, at);
+	/* Forget queues that are gone, and add a point for each other queue. */
 	std::erase_if(curves, [&](const auto &curve) { return !queues.contains(curve.first); });
 	is_full = false;
 	for (auto &[name, counters] : queues)
@@ -154,6 +155,7 @@ History::write(Json &json, const std::string &queue) const
 		{"wait_p50", &Point::wait_p50}, {"wait_p95", &Point::wait_p95},
 		{"run_p50", &Point::run_p50},	{"run_p95", &Point::run_p95}};
 	std::lock_guard lock(mutex);
+	/* Choose the curve; an unknown queue has no points. */
 	auto found = curves.find(queue);
 	const Curve *curve = queue == "*" ? &total : found == curves.end() ? nullptr : &found->second;
 	size_t first = curve == nullptr ? count : count < kSamples ? 0 : count - kSamples;

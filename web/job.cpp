@@ -95,6 +95,7 @@ write_job(Json &json, JobPage &page)
 												 " v WHERE v.job_id = $1::bigint LIMIT 1");
 		if (!rows || rows->size() == 0)
 			continue;
+		/* This is its place: write its columns, then what the time line and the batch need. */
 		json.name("where").text(std::string_view(place.where));
 		write_members(json, *rows, 0);
 		if (place.where == std::string_view("finished") &&
@@ -125,6 +126,7 @@ write_texts(Json &json, JobPage &page, const Place *place)
 {
 	const Catalog &catalog = page.call.use.catalog;
 	const char *longest = page.call.text("full") == "1" ? "8000000" : "100000";
+	/* Read the texts that the role may read. */
 	std::string list;
 	for (const std::string column : {"payload", "headers", "result", "progress"})
 	{
@@ -189,6 +191,7 @@ write_family(Json &json, JobPage &page)
 		page.rows_of("job_checkpoint", "WHERE v.job_id = $1::bigint ORDER BY v.kept_at, v.step" +
 										   limit_of(kMostOfAList)));
 	json.name("batch");
+	/* The batch is found by its own number, not by that of the job. */
 	std::optional<Rows> batch;
 	std::string list = page.batch ? page.call.use.catalog.list("batch", "v", page.notes, {},
 															   hidden_columns(page.call.options))

@@ -276,6 +276,7 @@ jobs_page(const Call &call)
 	Notes notes;
 	Search search = search_of(call);
 	std::string queue = call.text("queue"), id = call.text("id");
+	/* The first step: the ids of the page. */
 	Found found;
 	if (!id.empty())
 		found.ids = {std::to_string(call.number("id", 0, 0, INT64_MAX))};

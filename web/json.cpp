@@ -66,6 +66,15 @@ Json::close(char bracket)
 	return *this;
 }
 
+void
+write_notes(Json &json, const Notes &notes)
+{
+	json.name("notes").begin_array();
+	for (const std::string &note : notes)
+		json.text(note);
+	json.end_array();
+}
+
 /* ---- reading ---- */
 
 namespace {
@@ -143,6 +152,7 @@ Reader::escape(std::string &into)
 		into += kMeanings[at];
 		return true;
 	}
+	/* Two halves make a character beyond U+FFFF. */
 	std::optional<uint32_t> code;
 	if (c == 'u')
 		code = hex4();

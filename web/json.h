@@ -6,6 +6,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,10 @@ private:
 	Json &open(char bracket);
 	Json &close(char bracket);
 };
+
+/* Notes for the reader of an answer: what is missing in it, and why. */
+using Notes = std::set<std::string>;
+void write_notes(Json &json, const Notes &notes);
 
 /*
  * A JSON object whose values are texts, numbers, true, false or null. The value of a number or of

@@ -95,6 +95,7 @@ take_option(Options &options, int option)
 {
 	switch (option)
 	{
+		/* Each option sets one field; the last one counts. */
 		case kListen:
 			return take_listen(options, optarg);
 		case kPrefix:

@@ -71,6 +71,7 @@ write_queues(Json &json, const Call &call, Notes &notes)
 					  " WHERE strpos(lower(v.queue), lower($1)) > 0 " +
 					  order + limit_of(limit) + ") v ON true " + order,
 				  {call.text("find")});
+	/* The totals are in each row; without any queue there is one row. */
 	json.name("totals").begin_object();
 	write_members(json, rows, 0, 0, kTotalColumns - 1);
 	json.end_object().name("queues").begin_array();
@@ -155,6 +156,7 @@ static void
 write_waiting(Json &json, const Call &call, Notes &notes, const std::string &id)
 {
 	const Catalog &catalog = call.use.catalog;
+	/* The groups with the most jobs in work. */
 	json.name("groups");
 	if (catalog.can_read("lease", {"queue", "group_key"}))
 		write_rows(
@@ -167,6 +169,7 @@ write_waiting(Json &json, const Call &call, Notes &notes, const std::string &id)
 			50);
 	else
 		json.begin_array().end_array();
+	/* What the first jobs wait for. */
 	json.name("waits_for");
 	if (!catalog.can_read("job", {"job_id", "queue_id", "priority", "run_at"}) ||
 		!catalog.can_read("job_status", {"job_id", "waits_for"}))
@@ -195,6 +198,7 @@ queue_page(const Call &call)
 	std::string name = call.text("name"), id = queue_id_of(call, name);
 	const Catalog &catalog = call.use.catalog;
 
+	/* The options and the numbers of the queue, as one object. */
 	json.begin_object().name("queue").begin_object();
 	std::string options = catalog.list("queue", "v", notes);
 	write_members(
@@ -211,6 +215,7 @@ queue_page(const Call &call)
 	write_queue_rates(json, call, name);
 	json.end_object();
 
+	/* What belongs to the queue. */
 	write_one(json, call, notes, "stats", "queue_stats");
 	write_one(json, call, notes, "handler", "handler");
 	write_list(json, call, notes, "bindings", "binding", "WHERE v.queue = $1 ORDER BY v.pattern",

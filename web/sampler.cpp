@@ -189,6 +189,7 @@ Sampler::watch()
 		wait = 2;
 		if (streams == 0)
 			continue;
+		/* Read the sums. */
 		double start = steady_now();
 		Value now;
 		try
@@ -200,6 +201,7 @@ Sampler::watch()
 		{
 			wait = kSampleSeconds;
 		}
+		/* Tell the streams, unless the sums are the same. */
 		if (now && now == last)
 			continue;
 		last = now;

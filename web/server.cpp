@@ -151,6 +151,7 @@ Site::session_page(const std::shared_ptr<Session> &session)
 		.name("hide_payload")
 		.flag(options.hides_payload);
 	json.name("csrf").text(std::string_view(session ? session->csrf : sessions.common_csrf()));
+	/* Ask the database; a failure is a part of the answer. */
 	Value database, reader, host, server_version, extension_version, now, problem;
 	try
 	{
@@ -190,6 +191,7 @@ Site::log_in(const Request &request, Response &response, const Flat &body)
 		auto found = body.find(name);
 		return found == body.end() ? "" : found->second.value_or("");
 	};
+	/* Log each attempt, also the failed ones. */
 	std::string role = text("role");
 	std::shared_ptr<Session> session;
 	try
