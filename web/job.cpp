@@ -111,8 +111,9 @@ write_job(Json &json, JobPage &page)
 		page.add_event(rows->value(0, "enqueued_at"), "enqueued");
 		page.add_event(rows->value(0, "died_at"), "died", rows->value(0, "reason"));
 		page.add_event(rows->value(0, "finished_at"), "finished", rows->value(0, "outcome"));
-		if (place.where == std::string_view("live") &&
-			rows->value(0, "run_at") > rows->value(0, "enqueued_at"))
+		bool is_delayed = rows->value(0, "run_at") > rows->value(0, "enqueued_at");
+		if (place.where == std::string_view("live") && is_delayed &&
+			rows->value(0, "state") != "blocked")
 			page.add_event(rows->value(0, "run_at"), "due");
 		return &place;
 	}

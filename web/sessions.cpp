@@ -59,10 +59,13 @@ Sessions::log_in(const Address &server, const std::string &role, const std::stri
 	{
 		session = std::make_shared<Session>(connection_of(server, role, password));
 	}
-	catch (...)
+	catch (const Failure &failure)
 	{
 		std::lock_guard lock(mutex);
 		under_way--;
+		/* Only a wrong password is an attempt to guess one. */
+		if (failure.status != 401)
+			limiter.forgive(from);
 		throw;
 	}
 	session->token = random_token();
