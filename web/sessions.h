@@ -9,6 +9,15 @@
 
 namespace web {
 
+/* An answer that is kept for a while, since it costs much. */
+struct Kept
+{
+	std::mutex mutex;
+	std::string json;
+	/* seconds, steady_now() */
+	double until = 0;
+};
+
 struct Session
 {
 	explicit Session(std::unique_ptr<Connection> opened) : line(std::move(opened)) {}
@@ -17,6 +26,7 @@ struct Session
 	Line line;
 	double made_at = 0;
 	std::atomic<double> used_at = 0;
+	Kept health;
 };
 
 class Sessions

@@ -116,6 +116,8 @@ is($response->{headers}{'cache-control'}, 'no-store', '... data is not stored');
 is($status, 200, 'overview');
 is(join(' ', map { $_->{queue} } @{ $json->{queues} }), 'closed mail purged', '... names all queues');
 ok(exists $json->{health}[0]{status}, '... and health');
+is((get("$api/health"))[1]{health}[0]{check}, $json->{health}[0]{check}, '... which has a path of its own');
+ok(!exists((get("$api/overview?health=0"))[1]{health}), '... and can be left out');
 is($json->{totals}{queues}, '3', '... and totals');
 ($status, $json) = get("$api/overview?find=AI&limit=1&sort=dead");
 is(join(' ', map { "$_->{queue} $_->{dead}" } @{ $json->{queues} }), 'mail 1', '... finds a name, and sorts');
