@@ -1,0 +1,68 @@
+// Text of others: names, errors, payloads. Makes characters visible that could make a text look like
+// another one, and lays out JSON without reading its numbers, so that no digit is lost.
+
+// Control characters, direction marks, and characters without width.
+// eslint-disable-next-line no-control-regex
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+function escape(character) {
+	return '\\u{' + character.codePointAt(0).toString(16) + '}';
+}
+
+// Returns the text with hidden characters written as \u{202e}. Line ends and tabs stay.
+export function visible(text) {
+	return String(text).replace(HIDDEN, escape);
+}
+
+// As visible(), in one line of at most `length` characters.
+export function brief(text, length = 200) {
+	const all = String(text);
+	const line = visible(all.slice(0, length)).replace(/\s+/g, ' ');
+	return all.length > length ? line + '…' : line;
+}
+
+// Returns JSON text with line ends and indentation. Strings and numbers are copied, not parsed. The text is
+// returned unchanged from a place on where it is no JSON.
+export function layOut(json) {
+	const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
+	let out = '';
+	let depth = 0;
+	let opened = false;
+	for (const [token] of json.matchAll(tokens)) {
+		if (token === '{' || token === '[') {
+			if (opened) out += line(depth);
+			out += token;
+			depth++;
+			opened = true;
+		} else if (token === '}' || token === ']') {
+			depth = Math.max(0, depth - 1);
+			out += opened ? token : line(depth) + token;
+			opened = false;
+		} else {
+			if (opened) out += line(depth);
+			opened = false;
+			if (token === ',') out += ',' + line(depth);
+			else out += token === ':' ? ': ' : token;
+		}
+	}
+	return out;
+}
+
+function line(depth) {
+	return '\n' + '  '.repeat(Math.min(depth, 40));
+}
+
+// Returns the pattern of LIKE that matches exactly this error, or, if the error is too long for a pattern (1,000
+// bytes), all errors that begin as it does.
+export function likePattern(error) {
+	const encoder = new TextEncoder();
+	let pattern = '';
+	let bytes = 0;
+	for (const character of error) {
+		const next = /[%_\\]/.test(character) ? '\\' + character : character;
+		bytes += encoder.encode(next).length;
+		if (bytes > 990) return pattern + '%';
+		pattern += next;
+	}
+	return pattern;
+}
