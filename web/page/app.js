@@ -3,7 +3,7 @@
 import { h, show } from './lib/dom.js';
 import * as router from './lib/router.js';
 import * as live from './lib/live.js';
-import { session, readSession, logOut, ApiError } from './lib/api.js';
+import { session, readSession, onSessionEnd, logOut, ApiError } from './lib/api.js';
 import { setRefresh } from './lib/actions.js';
 import { say } from './lib/dialog.js';
 import { refreshTimes, ago } from './lib/format.js';
@@ -11,7 +11,8 @@ import { badge, empty, errorBox, link, skeleton } from './lib/parts.js';
 import { brief } from './lib/text.js';
 import { applyTheme, nextTheme, theme, THEMES } from './lib/settings.js';
 
-// Each module has title(address) -> text, load(address, signal) -> data, and draw(data, view) -> nodes.
+// Each module has title(view) -> text, load(view, signal) -> data, and draw(data, view) -> nodes. isLive(view) says
+// whether the data are read again when the server has changed; without it they are.
 const VIEWS = {
 	overview: () => import('./views/overview.js'),
 	queue: () => import('./views/queue.js'),
@@ -43,13 +44,13 @@ function drawFrame() {
 		h('span', { class: 'database', title: session.extension_version ? `pgq_ext ${session.extension_version}, PostgreSQL ${session.server_version}` : null }, database),
 		h('span', { class: 'space' }), stale,
 		badge(stale ? 'stale' : connection),
-		h('button', { class: 'plain', title: 'Change the colours of the page', on: { click: () => { nextTheme(); drawFrame(); } } }, THEMES[theme()]),
 		session.role ? [h('span', { class: 'role', title: 'You act as this database role.' }, h('bdi', null, brief(session.role, 30))),
 			h('button', { on: { click: leave } }, 'Log out')] : link('/login', {}, 'Log in'));
 	const present = router.address(view?.name === 'queue' ? '/' : view?.name === 'job' ? '/jobs' : '/' + (view?.name ?? ''));
 	const isPresent = (path) => router.address(path) === present || (path === '/' && view?.name === 'overview');
 	show(document.getElementById('menu'), h('ul', null, MENU.map(([path, label]) =>
-		h('li', null, h('a', { href: router.address(path), 'aria-current': isPresent(path) ? 'page' : null }, label)))));
+		h('li', null, h('a', { href: router.address(path), 'aria-current': isPresent(path) ? 'page' : null }, label))),
+		h('li', null, h('button', { class: 'plain', title: 'Change the colours of the page', on: { click: () => { nextTheme(); drawFrame(); } } }, THEMES[theme()]))));
 	document.getElementById('menu').classList.toggle('open', isMenuOpen);
 }
 
@@ -91,7 +92,6 @@ async function load() {
 	} catch (error) {
 		if (error.name === 'AbortError') return;
 		asked.error = error instanceof ApiError ? error : new ApiError(0, { message: 'The page has a fault.', detail: String(error) });
-		if (error.status === 401 || error.status === 403) await readSession().catch(() => {});
 		if (error.status >= 400 && error.status < 500 && error.status !== 429) asked.data = null; // for example: the job does not exist any more
 	}
 	if (view !== asked || asked.controller !== controller) return;
@@ -148,6 +148,11 @@ async function start() {
 	});
 	addEventListener('keydown', onKey);
 	setRefresh(() => view && load());
+	onSessionEnd(async () => {
+		await readSession().catch(() => {});
+		drawFrame();
+		if (view?.data) draw();
+	});
 	setInterval(() => !document.hidden && refreshTimes(), 1000);
 	router.start(open);
 	drawFrame();
@@ -156,7 +161,7 @@ async function start() {
 	open();
 	live.start(async () => {
 		if (session.role === null && session.database === undefined) await readSession().catch(() => {});
-		if (view && view.name !== 'login') load();
+		if (view && (view.module?.isLive?.(view) ?? true)) load();
 	}, (state) => {
 		connection = state;
 		drawFrame();

@@ -3,6 +3,12 @@ import { PREFIX } from './router.js';
 import { setServerTime } from './format.js';
 
 export let session = { role: null, readonly: true };
+let sessionEnded = () => {};
+
+// Sets what is done when the server says that the session has ended, or that another tab has begun another one.
+export function onSessionEnd(run) {
+	sessionEnded = run;
+}
 
 // An error as the server reports it: message, detail and hint.
 export class ApiError extends Error {
@@ -32,7 +38,9 @@ async function call(path, options) {
 	}
 	if (response.ok && body !== null) return body;
 	const text = response.ok ? { message: 'The answer of pgq-web is not complete.' } : {};
-	throw new ApiError(response.status, body?.error ?? text);
+	const error = new ApiError(response.status, body?.error ?? text);
+	if (['login', 'csrf'].includes(error.code) && path !== '/api/login') sessionEnded();
+	throw error;
 }
 
 // Asks for data. Members of `query` that are empty are left out.

@@ -3,7 +3,7 @@ import { h } from './dom.js';
 
 const whole = new Intl.NumberFormat();
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const clock = new Intl.DateTimeFormat(undefined, { hour: 'numeric', minute: '2-digit' });
 const NONE = '–';
 
 // Milliseconds that the clock of the server is ahead of the reader's.
@@ -48,8 +48,8 @@ export function rate(value) {
 
 const UNITS = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
 
-// A length of time: "1.2 ms", "4.5 s", "3 min 20 s".
-export function duration(seconds) {
+// A length of time: "1.2 ms", "4.5 s", "3 min 20 s". lastSplit: units from this one on are not followed by a smaller one.
+export function duration(seconds, lastSplit = 3) {
 	if (seconds === null || seconds === undefined || !Number.isFinite(Number(seconds))) return NONE;
 	const value = Math.abs(Number(seconds));
 	if (value === 0) return '0 s';
@@ -61,15 +61,15 @@ export function duration(seconds) {
 	const [size, name] = UNITS[at];
 	let text = `${whole.format(Math.floor(rest / size))} ${name}`;
 	rest %= size;
-	if (at < 3 && rest >= UNITS[at + 1][0]) text += ` ${Math.floor(rest / UNITS[at + 1][0])} ${UNITS[at + 1][1]}`;
+	if (at < lastSplit && rest >= UNITS[at + 1][0]) text += ` ${Math.floor(rest / UNITS[at + 1][0])} ${UNITS[at + 1][1]}`;
 	return text;
 }
 
-// "now", "3 min ago", "in 2 h". Only the largest unit, so that the text rarely changes.
+// "now", "3 min ago", "in 2 h 5 min". Without seconds after a minute, so that the text rarely changes.
 function relative(iso) {
 	const seconds = (Date.parse(iso) - serverNow()) / 1000;
 	if (Math.abs(seconds) < 1.5) return 'now';
-	const text = Math.abs(seconds) < 60 ? Math.round(Math.abs(seconds)) + ' s' : duration(seconds);
+	const text = Math.abs(seconds) < 60 ? Math.round(Math.abs(seconds)) + ' s' : duration(seconds, 2);
 	return seconds < 0 ? `${text} ago` : `in ${text}`;
 }
 

@@ -4,14 +4,15 @@ import { readOnlyBadge } from './actions.js';
 import { rowsOf } from './answers.js';
 import { empty, heading, notes, panel } from './parts.js';
 import { h } from './dom.js';
+import { plural } from './format.js';
 import { filtered, filterField, table } from './table.js';
 
-// name: the heading; path: what the server is asked for; none: [text, advice] if there are no rows; text(row) is what the
-// filter looks at; below(answer, view) -> nodes below the table.
-export function listView({ name, path, columns, none, key, text, below, extra }) {
+// name: the heading; noun: one of them and several; path: what the server is asked for; none: [text, advice] if there are
+// no rows; text(row) is what the filter looks at.
+export function listView({ name, noun, path, columns, none, key, text }) {
 	return {
 		title: () => name,
-		load: async (view, signal) => extra ? extra(await get(path, {}, signal), signal) : get(path, {}, signal),
+		load: (view, signal) => get(path, {}, signal),
 		draw(answer, view) {
 			const { state, redraw } = view;
 			const all = rowsOf(answer);
@@ -19,9 +20,8 @@ export function listView({ name, path, columns, none, key, text, below, extra })
 			const content = !all.length ? empty(...none) : !rows.length ? empty('No row has this text.') :
 				table(columns, rows, state, redraw, { key, label: name });
 			return [heading(name, columns.some((column) => column.class === 'buttons') ? readOnlyBadge() : null), notes(answer.notes),
-				panel('All', all.length > 5 || state.filter ? filterField(state, redraw, 'Filter') : null, content,
-					answer.more ? h('p', { class: 'quiet' }, 'There are more rows than pgq-web reads.') : null),
-				below?.(answer, view) ?? null];
+				panel(plural(all.length, ...noun), all.length > 5 || state.filter ? filterField(state, redraw, 'Filter') : null, content,
+					answer.more ? h('p', { class: 'quiet' }, 'There are more rows than pgq-web reads.') : null)];
 		},
 	};
 }

@@ -1,7 +1,7 @@
 // Pieces that several views use: panels, badges, notes, errors, empty states, JSON, skeletons.
 import { h } from './dom.js';
 import { visible, brief, layOut } from './text.js';
-import { bytes, plural } from './format.js';
+import { at, bytes, plural } from './format.js';
 import { address, queuePath, jobPath } from './router.js';
 import { session } from './api.js';
 import { arePayloadsHidden, hidePayloads } from './settings.js';
@@ -25,7 +25,7 @@ export function jobLink(id) {
 
 // A part of the page with a heading. `aside` stands at the end of the heading's line.
 export function panel(title, aside, ...content) {
-	return h('section', { class: 'panel', key: 'panel ' + title },
+	return h('section', { class: 'panel', key: 'panel ' + (typeof title === 'string' ? title.replace(/\d+/, '') : '') },
 		h('div', { class: 'panel-head' }, h('h2', null, title), aside ? h('div', { class: 'aside' }, aside) : null),
 		content);
 }
@@ -67,8 +67,8 @@ export function errorBox(error, ...actions) {
 }
 
 // Pairs of a term and its value. Pairs whose value is undefined are left out.
-export function facts(pairs) {
-	return h('dl', { class: 'facts' }, pairs.filter(([, value]) => value !== undefined).map(([term, value]) =>
+export function facts(pairs, { short = false } = {}) {
+	return h('dl', { class: short ? 'facts short' : 'facts' }, pairs.filter(([, value]) => value !== undefined).map(([term, value]) =>
 		h('div', { key: term }, h('dt', null, term), h('dd', null, value === null || value === '' ? '–' : value))));
 }
 
@@ -76,6 +76,7 @@ export function facts(pairs) {
 export function plain(value) {
 	if (value === null || value === undefined) return '–';
 	if (Array.isArray(value) && !value.some((item) => item && typeof item === 'object')) return value.map((item) => brief(item, 80)).join(', ') || '–';
+	if (/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value)) return at(value);
 	return typeof value === 'object' ? brief(JSON.stringify(value), 400) : brief(value, 400);
 }
 

@@ -30,6 +30,6 @@ const columns = [
 ];
 
 export const { title, load, draw } = listView({
-	name: 'Batches', path: 'batches', columns, key: (row) => row.batch, text: (row) => `${row.batch} ${row.state} ${row.maker ?? ''} ${row.last_error ?? ''}`,
+	name: 'Batches', noun: ['batch', 'batches'], path: 'batches', columns, key: (row) => row.batch, text: (row) => `${row.batch} ${row.state} ${row.maker ?? ''} ${row.last_error ?? ''}`,
 	none: ['There are no batches that you may see.', 'You see batches of roles of which you are a member. pgq_create_batch() creates one.'],
 });

@@ -23,6 +23,6 @@ const columns = [
 ];
 
 export const { title, load, draw } = listView({
-	name: 'Handlers', path: 'handlers', columns, key: (row) => row.queue, text: (row) => `${row.queue} ${row.handler} ${row.reason ?? ''}`,
+	name: 'Handlers', noun: ['handler', 'handlers'], path: 'handlers', columns, key: (row) => row.queue, text: (row) => `${row.queue} ${row.handler} ${row.reason ?? ''}`,
 	none: ['There are no handlers.', "Set one with SELECT pgq_set_handler('mail', 'send_mail(pgq_ext.claimed_job)')."],
 });

@@ -22,6 +22,9 @@ const WORDS = { leased: 'in work' };
 
 export const title = ({ query }) => query.queue ? `Jobs of ${brief(query.queue, 60)}` : 'Jobs';
 
+// A search without an index reads up to 10,000 rows, so it runs only when the reader asks for it.
+export const isLive = ({ query }) => !query.group && !query.key && !query.error && !query.payload;
+
 function asked(query) {
 	return Object.fromEntries(FILTERS.map((filter) => [filter.name, query[filter.name]?.trim()]));
 }
@@ -63,21 +66,22 @@ function filterForm(query) {
 			h('a', { class: 'button', href: address('/jobs') }, 'Clear')));
 }
 
+// has(row): the column is left out if it has nothing to show in any row.
 const COLUMNS = [
 	{ title: 'Job', value: (row) => row.job_id, cell: (row) => jobLink(row.job_id) },
 	{ title: 'Queue', value: (row) => row.queue, cell: (row) => queueLink(row.queue) },
 	{ title: 'State', value: (row) => row.state, cell: (row) => badge(WORDS[row.state] ?? row.state) },
 	{ title: 'Waits for', value: (row) => row.waits_for, class: 'wide', cell: (row) => row.waits_for ? name(row.waits_for, 120) : row.worker ? ['worker ', name(row.worker, 60)] : '–' },
 	{ title: 'Run at', value: (row) => row.run_at, cell: (row) => ago(row.run_at) },
-	numberColumn('Priority', (row) => row.priority, count),
+	{ ...numberColumn('Priority', (row) => row.priority, count), has: (row) => row.priority !== 0 },
 	{
 		title: 'Attempts', value: (row) => row.attempts, class: 'number',
 		cell: (row) => row.max_attempts ? `${count(row.attempts)} of ${count(row.max_attempts)}` : count(row.attempts),
 	},
-	{ title: 'Group', value: (row) => row.group_key, cell: (row) => row.group_key ? name(row.group_key, 40) : '–' },
-	{ title: 'Last error', value: (row) => row.last_error, class: 'wide', cell: (row) => row.last_error ? name(row.last_error, 120) : '–' },
+	{ title: 'Group', value: (row) => row.group_key, has: (row) => row.group_key, cell: (row) => row.group_key ? name(row.group_key, 40) : '–' },
+	{ title: 'Last error', value: (row) => row.last_error, class: 'wide', has: (row) => row.last_error, cell: (row) => row.last_error ? name(row.last_error, 120) : '–' },
+	{ title: 'Payload', class: 'wide', has: (row) => row.payload && !arePayloadsHidden(), cell: (row) => h('code', null, brief(row.payload ?? '–', 100)) },
 ];
-const PAYLOAD = { title: 'Payload', class: 'wide', cell: (row) => h('code', null, brief(row.payload ?? '–', 100)) };
 
 function moreButton(view, last) {
 	return more(view, last, (after) => get('jobs', { ...asked(view.query), limit: 100, after }), last.searched ? 'Search on' : 'Read more jobs');
@@ -94,9 +98,9 @@ function result(answer, view) {
 		return [searched, last.more || last.isLoading ? moreButton(view, last) : hasFilter ? empty('No job matches.', 'Change or clear the filters. A job that has ended is kept only if its queue has keep_finished.') :
 			empty('There are no jobs that you may see.', "Enqueue one on the page of a queue, or with SELECT pgq_enqueue('mail', '{}').")];
 	}
-	const withPayload = !arePayloadsHidden() && rows.some((row) => row.payload !== undefined && row.payload !== null);
+	const columns = COLUMNS.filter(({ title, has }) => (!has || rows.some(has)) && !(title === 'Queue' && query.queue));
 	state.shown = 1e9;
-	return [searched, table(withPayload ? [...COLUMNS, PAYLOAD] : COLUMNS, rows, state, redraw, { key: (row) => row.job_id, label: 'Jobs' }),
+	return [searched, table(columns, rows, state, redraw, { key: (row) => row.job_id, label: 'Jobs' }),
 		last.more || last.isLoading ? moreButton(view, last) : null];
 }
 

@@ -18,6 +18,6 @@ const columns = [
 ];
 
 export const { title, load, draw } = listView({
-	name: 'Locks', path: 'locks', columns, key: (row) => JSON.stringify([row.name, row.slot]), text: (row) => `${row.name} ${row.owner ?? ''}`,
+	name: 'Locks', noun: ['lock', 'locks'], path: 'locks', columns, key: (row) => JSON.stringify([row.name, row.slot]), text: (row) => `${row.name} ${row.owner ?? ''}`,
 	none: ['No named lock is held.', "A program takes one with SELECT pgq_lock('deploy')."],
 });

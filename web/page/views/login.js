@@ -5,6 +5,7 @@ import { address, go } from '../lib/router.js';
 import { empty, errorBox, heading, link, name, panel } from '../lib/parts.js';
 
 export const title = () => 'Log in';
+export const isLive = () => false;
 
 export async function load() {
 	return {};

@@ -39,7 +39,7 @@ function depth(queue, status) {
 		['Claims that wait', count(status.waiting_claims)],
 		['Last claim', status.last_claim_at ? ago(status.last_claim_at) : '–'],
 		['Paused since', status.paused_at ? ago(status.paused_at) : undefined],
-	]));
+	], { short: true }));
 }
 
 function latencyCharts(history, latency) {
@@ -103,7 +103,7 @@ export function draw({ answer, history }, { params, state, redraw }) {
 	const queue = params.name;
 	const status = answer.queue ?? {};
 	return [
-		heading([name(queue, 80), ' ', status.paused ? badge('paused') : null], actions(queue, status)), notes([...answer.notes ?? [], ...history.notes ?? []]),
+		heading([h('span', { class: 'quiet' }, 'Queue '), name(queue, 80), ' ', status.paused ? badge('paused') : null], actions(queue, status)), notes([...answer.notes ?? [], ...history.notes ?? []]),
 		h('div', { class: 'columns' }, depth(queue, status), waits(queue, rowsOf(answer.waits_for))),
 		rateCharts(history), latencyCharts(history, answer.stats), handler(queue, answer.handler),
 		anyTable('Groups', answer.groups, state, redraw), limits(status), counters(answer.stats),

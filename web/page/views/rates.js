@@ -17,6 +17,6 @@ const columns = [
 ];
 
 export const { title, load, draw } = listView({
-	name: 'Rates', path: 'rates', columns, key: (row) => row.name, text: (row) => row.name,
+	name: 'Rates', noun: ['rate', 'rates'], path: 'rates', columns, key: (row) => row.name, text: (row) => row.name,
 	none: ['There are no named rates.', "Create one with SELECT pgq_create_rate('sms', 100, '1 min')."],
 });

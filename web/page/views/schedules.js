@@ -21,6 +21,6 @@ const columns = [
 ];
 
 export const { title, load, draw } = listView({
-	name: 'Schedules', path: 'schedules', columns, key: (row) => row.schedule, text: (row) => `${row.schedule} ${row.queue} ${row.last_error ?? ''}`,
+	name: 'Schedules', noun: ['schedule', 'schedules'], path: 'schedules', columns, key: (row) => row.schedule, text: (row) => `${row.schedule} ${row.queue} ${row.last_error ?? ''}`,
 	none: ['There are no schedules that you may see.', "Create one with SELECT pgq_schedule('nightly', '0 3 * * *', 'reports')."],
 });
