@@ -23,7 +23,7 @@ export function makeData({ kind, queues, hidePayload }) {
 		queue, ready: i === 5 ? '9007199254740993' : String(Math.floor(noise(i) * 5000)), scheduled: String(Math.floor(noise(i + 1) * 300)),
 		blocked: String(i % 3 ? 0 : 7), leased: String(Math.floor(noise(i + 2) * 40)), dead: String(i % 4 ? 0 : 12 + i), depth: null,
 		oldest_ready_age: noise(i + 3) * 4000, waiting_claims: i % 5, last_claim_at: iso(noise(i) * 100), paused: paused.has(queue),
-		enqueued_rate: noise(i + 4) * 100, acked_rate: noise(i + 5) * 100, failed_rate: i % 3 ? 0 : noise(i + 6), wait_p95: noise(i + 7) * 3, run_p95: noise(i + 8) / 5,
+		enqueued_rate: noise(i + 4) * 100, acked_rate: noise(i + 5) * 100, failed_rate: i % 3 ? 0 : noise(i + 6),
 	});
 	const job = (n) => {
 		const state = ['ready', 'scheduled', 'blocked', 'leased'][n % 4];
@@ -113,7 +113,7 @@ export function makeData({ kind, queues, hidePayload }) {
 		rates: () => list([{ name: names[0], permits: 100, period: 60, burst: 100, available: 37, next_at: iso(-1) }, { name: 'sms', permits: 5, period: 1, burst: 5, available: null, next_at: null }]),
 	};
 
-	function withoutRates({ enqueued_rate, acked_rate, failed_rate, wait_p95, run_p95, ...row }) {
+	function withoutRates({ enqueued_rate, acked_rate, failed_rate, ...row }) {
 		return row;
 	}
 

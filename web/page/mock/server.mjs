@@ -18,11 +18,11 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const data = makeData({ kind: options.kind, queues: options.queues && Number(options.queues), hidePayload: options['hide-payload'] });
 const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.svg': 'image/svg+xml' };
 const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
-let role = null;
-let csrf = 'token-0';
+const sessions = new Map(); // the value of the cookie -> { role, csrf }
+let lastSession = 0;
 const streams = new Set();
 
-const session = () => ({ role, readonly: Boolean(options['read-only']), hide_payload: Boolean(options['hide-payload']), csrf, database: 'shop', host: 'db1.example.org', server_version: '15.9', extension_version: '0.2', now: new Date().toISOString() });
+const session = ({ role, csrf }) => ({ role, readonly: Boolean(options['read-only']), hide_payload: Boolean(options['hide-payload']), csrf, database: 'shop', host: 'db1.example.org', server_version: '15.9', extension_version: '0.2', now: new Date().toISOString() });
 
 class Refusal extends Error {
 	constructor(status, code, message, hint = null) {
@@ -31,14 +31,28 @@ class Refusal extends Error {
 	}
 }
 
+function sessionOf(request) {
+	const [, cookie] = /pgq=([^;]*)/.exec(request.headers.cookie ?? '') ?? [];
+	return sessions.get(cookie) ?? { role: null, csrf: 'token-0' };
+}
+
+// Begins a session, and ends the one of the request.
+function begin(role, request, response) {
+	sessions.delete(/pgq=([^;]*)/.exec(request.headers.cookie ?? '')?.[1]);
+	const name = `session-${++lastSession}`;
+	sessions.set(name, { role, csrf: `token-${lastSession}` });
+	response.setHeader('Set-Cookie', `pgq=${name}; HttpOnly; SameSite=Strict; Path=${options.prefix || '/'}`);
+	return session(sessions.get(name));
+}
+
 async function bodyOf(request) {
 	let text = '';
 	for await (const part of request) text += part;
-	if (request.headers['x-pgq-csrf'] !== csrf) throw new Refusal(403, 'csrf', 'the token of the page is not valid', 'Load the page again.');
+	if (request.headers['x-pgq-csrf'] !== sessionOf(request).csrf) throw new Refusal(403, 'csrf', 'the token of the page is not valid', 'Load the page again.');
 	return JSON.parse(text || '{}');
 }
 
-function act(body) {
+function act(body, role) {
 	if (options['read-only']) throw new Refusal(403, 'readonly', 'pgq-web was started with --read-only');
 	if (!role) throw new Refusal(401, 'login', 'log in first');
 	if (JSON.stringify(body).includes('fail')) throw new Refusal(403, '42501', `role "${role}" may not ${body.action}`, 'Ask for the right admin on the queue.');
@@ -49,17 +63,15 @@ function act(body) {
 	return { result: { redrive: '12', purge_queue: '345', enqueue: '9007199254740999', cancel: 'ready', run_again: '77', run_schedule: '78', cancel_batch: '5' }[body.action] ?? true };
 }
 
-async function answer(name, query, request) {
-	if (name === 'session') return session();
+async function answer(name, query, request, response) {
+	if (name === 'session') return session(sessionOf(request));
 	if (name === 'login' || name === 'logout') {
 		const { role: asked, password } = await bodyOf(request);
 		if (name === 'login' && password === 'limit') throw new Refusal(429, 'limit', 'too many logins have failed', 'Wait for a minute.');
 		if (name === 'login' && password !== 'secret') throw new Refusal(401, 'login', 'the role or the password is wrong');
-		role = name === 'login' ? asked : null;
-		csrf = `token-${Date.now()}`;
-		return session();
+		return begin(name === 'login' ? asked : null, request, response);
 	}
-	if (name === 'action') return act(await bodyOf(request));
+	if (name === 'action') return act(await bodyOf(request), sessionOf(request).role);
 	const known = ['overview', 'history', 'queue', 'jobs', 'job', 'dead', 'schedules', 'handlers', 'batches', 'locks', 'rates'];
 	if (!known.includes(name)) throw new Refusal(404, 'no such path', `there is no path /api/${name}`);
 	if (name === 'jobs' && !query.queue && !query.id) throw new Refusal(400, 'argument', 'the argument "queue" is missing');
@@ -96,7 +108,7 @@ const server = createServer(async (request, response) => {
 		if (path === '/api/live') return live(response);
 		if (!path.startsWith('/api/')) return await file(path, response);
 		await new Promise((resolve) => setTimeout(resolve, Number(options.slow)));
-		const body = JSON.stringify(await answer(path.slice(5), Object.fromEntries(url.searchParams), request));
+		const body = JSON.stringify(await answer(path.slice(5), Object.fromEntries(url.searchParams), request, response));
 		response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Cache-Control': 'no-store' });
 		response.end(body);
 	} catch (error) {

@@ -76,12 +76,10 @@ const COLUMNS = [
 		title: 'Dead', value: (row) => row.dead, class: 'number', cell: (row) => isZero(row.dead) ? h('span', { class: 'zero' }, count(row.dead)) :
 			link('/dead', { queue: row.queue, by: 'error' }, count(row.dead)),
 	},
-	numberColumn('Oldest', (row) => row.oldest_ready_age, duration),
+	numberColumn('Oldest', (row) => row.oldest_ready_age, (seconds) => duration(seconds, 2)),
 	numberColumn('In', (row) => row.enqueued_rate, rate),
 	numberColumn('Acked', (row) => row.acked_rate, rate),
 	numberColumn('Failed', (row) => row.failed_rate, rate),
-	numberColumn('Wait p95', (row) => row.wait_p95, duration),
-	numberColumn('Run p95', (row) => row.run_p95, duration),
 ];
 
 // The names by which the server sorts. It does so if there are more queues than one answer has.
@@ -89,9 +87,11 @@ const SORT = { Queue: 'queue', Ready: 'ready', Scheduled: 'scheduled', Blocked: 
 
 function findField({ query, state }) {
 	const input = (event) => {
-		const find = event.target.value;
+		const field = event.target;
 		clearTimeout(state.timer);
-		state.timer = setTimeout(() => go(address('/', { ...query, find }), { replace: true }), 250);
+		state.timer = setTimeout(() => { // not if the reader has gone to another view
+			if (field.isConnected) go(address('/', { ...query, find: field.value }), { replace: true });
+		}, 250);
 	};
 	return h('input', { type: 'search', class: 'filter', placeholder: 'Find queues', 'aria-label': 'Find queues', 'data-search': '', value: query.find ?? '', on: { input } });
 }
