@@ -45,7 +45,7 @@ function drawFrame() {
 		h('span', { class: 'space' }), stale,
 		badge(stale ? 'stale' : connection),
 		session.role ? [h('span', { class: 'role', title: 'You act as this database role.' }, h('bdi', null, brief(session.role, 30))),
-			h('button', { on: { click: leave } }, 'Log out')] : link('/login', {}, 'Log in'));
+			h('button', { on: { click: leave } }, 'Log out')] : session.readonly ? badge('read-only') : link('/login', {}, 'Log in'));
 	const present = router.address(view?.name === 'queue' ? '/' : view?.name === 'job' ? '/jobs' : '/' + (view?.name ?? ''));
 	const isPresent = (path) => router.address(path) === present || (path === '/' && view?.name === 'overview');
 	show(document.getElementById('menu'), h('ul', null, MENU.map(([path, label]) =>
@@ -73,7 +73,10 @@ function draw() {
 	if (view.data !== null) {
 		show(main, view.module.draw(view.data, view));
 	} else if (view.error) {
-		show(main, errorBox(view.error, h('button', { on: { click: load } }, 'Try again'), link('/', {}, 'Go to the overview')));
+		const actions = view.error.code === 'login' ?
+			[link('/login', {}, 'Log in'), h('button', { on: { click: leave } }, 'Go on without a login')] :
+			[h('button', { on: { click: load } }, 'Try again'), link('/', {}, 'Go to the overview')];
+		show(main, errorBox(view.error, actions));
 	} else {
 		show(main, skeleton());
 	}
@@ -160,8 +163,8 @@ async function start() {
 	await readSession().catch(() => {}); // the view shows the error
 	open();
 	live.start(async () => {
-		if (session.role === null && session.database === undefined) await readSession().catch(() => {});
-		if (view && (view.module?.isLive?.(view) ?? true)) load();
+		if (session.role === null && !session.database) await readSession().catch(() => {});
+		if (view && view.error?.code !== 'login' && (view.module?.isLive?.(view) ?? true)) load();
 	}, (state) => {
 		connection = state;
 		drawFrame();

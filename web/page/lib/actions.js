@@ -4,7 +4,7 @@ import { h } from './dom.js';
 import { ask, say } from './dialog.js';
 import { post, whyNoActions } from './api.js';
 import { plural, serverNow } from './format.js';
-import { name, badge } from './parts.js';
+import { badge, name } from './parts.js';
 import { likePattern } from './text.js';
 
 let refresh = () => {};

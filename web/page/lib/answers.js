@@ -20,6 +20,6 @@ export function stateOf(job) {
 	return job.where === 'dead' ? 'dead' : job.state ?? job.outcome ?? job.where;
 }
 
-// Days, limits and the like stand in one object with the numbers of jobs: these are the numbers.
+// The answer about a queue has its options and its numbers in one object. These members are no options.
 export const STATUS = new Set(['queue', 'queue_id', 'paused', 'paused_at', 'ready', 'scheduled', 'blocked', 'leased', 'dead', 'depth',
-	'oldest_ready_age', 'waiting_claims', 'last_claim_at', 'created_at']);
+	'oldest_ready_age', 'waiting_claims', 'last_claim_at', 'created_at', 'enqueued_rate', 'acked_rate', 'failed_rate']);

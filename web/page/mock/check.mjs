@@ -177,6 +177,16 @@ await check('a lost connection keeps the data and says how old they are', async 
 	assert.ok(await page.locator('tbody tr').count() > 0);
 });
 
+await check('a session that has ended is told, and the reader can go on without it', async (page) => {
+	await logIn(page, plain.base);
+	await page.waitForSelector('.role');
+	await page.context().addCookies([{ name: 'pgq', value: 'ended', url: plain.base }]);
+	await page.goto(plain.base + '/');
+	await page.click('button:has-text("Go on without a login")');
+	await page.waitForSelector('tbody tr');
+	await page.waitForSelector('a:has-text("Log in")');
+});
+
 await check('without events the page asks by itself', async (page) => {
 	await page.goto(empty.base + '/');
 	await page.waitForSelector('.badge:has-text("polling")');

@@ -69,8 +69,11 @@ async function answer(name, query, request, response) {
 		const { role: asked, password } = await bodyOf(request);
 		if (name === 'login' && password === 'limit') throw new Refusal(429, 'limit', 'too many logins have failed', 'Wait for a minute.');
 		if (name === 'login' && password !== 'secret') throw new Refusal(401, 'login', 'the role or the password is wrong');
+		if (options['read-only']) throw new Refusal(403, 'readonly', 'pgq-web was started with --read-only');
 		return begin(name === 'login' ? asked : null, request, response);
 	}
+	const [, cookie] = /pgq=([^;]*)/.exec(request.headers.cookie ?? '') ?? [];
+	if (cookie && !sessions.has(cookie)) throw new Refusal(401, 'login', 'the session has ended', 'Log in again, or log out to go on without a login.');
 	if (name === 'action') return act(await bodyOf(request), sessionOf(request).role);
 	const known = ['overview', 'history', 'queue', 'jobs', 'job', 'dead', 'schedules', 'handlers', 'batches', 'locks', 'rates'];
 	if (!known.includes(name)) throw new Refusal(404, 'no such path', `there is no path /api/${name}`);

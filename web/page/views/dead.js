@@ -22,7 +22,8 @@ export async function load({ query, state }, signal) {
 
 // The columns of errors; the queue is known only if the reader has chosen one.
 function groupColumns(query) {
-	const letters = (row) => address('/dead', { by: 'job', queue: query.queue, error_is: row.error ?? '' });
+	// A long error would make too long an address, and the server has cut it: so dead letters with its beginning are shown.
+	const letters = ({ error }) => address('/dead', { by: 'job', queue: query.queue, ...(error.length > 500 ? { error: error.slice(0, 300) } : { error_is: error }) });
 	return [
 		{ title: 'Error', class: 'wide', value: (row) => row.error, cell: (row) => row.error ? name(row.error, 300) : h('span', { class: 'quiet' }, 'no error text') },
 		numberColumn('Dead letters', (row) => row.jobs, count),
@@ -81,7 +82,7 @@ function groupsOrLetters(answer, view) {
 	const key = grouped ? (row) => row.error ?? '' : (row) => row.job_id;
 	return [
 		rows.length ? table(grouped ? groupColumns(query) : LETTERS, rows, state, redraw, { key, label: 'Dead letters' }) : empty('No error has this text.'),
-		grouped && answer.searched ? h('p', { class: 'quiet' }, `From the newest ${plural(answer.searched, 'dead letter')}.`,
+		grouped && answer.searched ? h('p', { class: 'quiet' }, `Only the newest ${plural(answer.searched, 'dead letter')} are counted.`,
 			query.queue ? '' : ' Choose a queue to redrive all dead letters with one error.') : null,
 		!grouped && (last.more || last.isLoading) ? moreButton(view, last) : null,
 	];
@@ -93,7 +94,7 @@ export function draw(answer, view) {
 	return [
 		heading('Dead letters', readOnlyBadge(), one ? actionButton('redrive', { queue: query.queue }, 'Redrive all of the queue') : null),
 		notes(answer.notes), h('div', { class: 'bar' }, tabs(query), queueForm(query)),
-		!isGrouped(query) && query.error_is ? h('p', null, 'With the error ', h('strong', null, name(query.error_is, 300)), ' ', link('/dead', { by: 'job', queue: query.queue }, 'Show all')) : null,
+		!isGrouped(query) && (query.error_is ?? query.error) ? h('p', null, query.error_is ? 'With the error ' : 'With an error that contains ', h('strong', null, name(query.error_is ?? query.error, 300)), ' ', link('/dead', { by: 'job', queue: query.queue }, 'Show all')) : null,
 		panel(isGrouped(query) ? 'By error' : 'One by one', filterField(state, redraw, 'Filter errors'), groupsOrLetters(answer, view)),
 	];
 }

@@ -63,7 +63,7 @@ function timeLine(list) {
 	const item = (event, i) => {
 		const gap = i > 0 ? (Date.parse(event.at) - Date.parse(list[i - 1].at)) / 1000 : null;
 		const word = event.what ?? '';
-		return h('li', { key: i, class: /dead|fail|lost/.test(word) ? 'bad' : /ack|finish/.test(word) ? 'good' : null },
+		return h('li', { key: i, class: /dead|died|fail|lost/.test(word) ? 'bad' : /ack|finish/.test(word) ? 'good' : null },
 			h('div', { class: 'when' }, at(event.at), gap === null ? null : h('span', { class: 'quiet' }, ` after ${duration(gap)}`)),
 			h('div', null, h('b', null, name(word)), event.detail ? [' ', name(event.detail, 300)] : null));
 	};
@@ -79,11 +79,14 @@ const ATTEMPTS = [
 	{ title: 'Error or reason', class: 'wide', cell: (row) => row.error ?? row.reason ? name(row.error ?? row.reason, 200) : '–' },
 ];
 
-const RELATIVES = [
-	{ title: 'Job', value: (row) => row.job_id, cell: (row) => jobLink(row.job_id) },
+// What happens to the child if the parent ends otherwise than by an ack: the server sends a word or its number.
+const ON_FAILURE = ['cancel', 'run', 'hold'];
+
+// member: parent_id or child_id, the id of the other job.
+const relatives = (member) => [
+	{ title: 'Job', value: (row) => row.job_id ?? row[member], cell: (row) => jobLink(row.job_id ?? row[member]) },
 	{ title: 'Reference', value: (row) => row.ref, cell: (row) => row.ref ? name(row.ref, 60) : '–' },
-	{ title: 'State', value: (row) => row.state, cell: (row) => badge(row.state) },
-	{ title: 'If the parent fails', value: (row) => row.on_failure, cell: (row) => plain(row.on_failure) },
+	{ title: 'If the parent fails', value: (row) => row.on_failure, cell: (row) => plain(ON_FAILURE[row.on_failure] ?? row.on_failure) },
 ];
 
 export function draw(answer, { params, state, redraw }) {
@@ -110,7 +113,7 @@ export function draw(answer, { params, state, redraw }) {
 		h('div', { class: 'columns' }, overview(job), explanation(rowsOf(answer.explanation))),
 		error(job.last_error), timeLine(rowsOf(answer.timeline)),
 		rows('Attempts', ATTEMPTS, lists[0], (row) => row.claimed_at + row.attempt),
-		rows('Parents', RELATIVES, lists[1], (row) => row.job_id), rows('Children', RELATIVES, lists[2], (row) => row.job_id),
+		rows('Parents', relatives('parent_id'), lists[1]), rows('Children', relatives('child_id'), lists[2]),
 		batch ? panel('Batch', null, facts(typeof batch === 'object' ? Object.entries(batch).map(([term, value]) => [term, plain(value)]) : [['Batch', String(batch)]])) : null,
 		document('Payload', 'payload'), ['headers', 'progress', 'result'].map((member) =>
 			texts[member] === null || texts[member] === undefined ? null : document(member[0].toUpperCase() + member.slice(1), member)),

@@ -37,8 +37,8 @@ function loginForm({ state, redraw }) {
 }
 
 export function draw(data, view) {
+	if (session.readonly) return [heading('Log in'), empty('pgq-web was started with --read-only, so nobody can log in.', link('/', {}, 'Go to the overview'))];
 	if (session.role) return [heading('Log in'), empty(['You are logged in as ', name(session.role), '.'], link('/', {}, 'Go to the overview'))];
 	return [heading('Log in'), panel('As a database role', null,
-		h('p', { class: 'quiet' }, 'You then see and change what this role may. The password is used for the connection to the database only.',
-			session.readonly ? ' pgq-web was started with --read-only: actions stay switched off.' : ''), loginForm(view))];
+		h('p', { class: 'quiet' }, 'You then see and change what this role may. The password is used for the connection to the database only.'), loginForm(view))];
 }
