@@ -60,10 +60,10 @@ const ACTIONS = {
 		done: (result) => `The job has the id ${result}.`, text: ['Add a job to ', strong(queue), '.'],
 		fields: [
 			{ name: 'payload', label: 'Payload (JSON)', type: 'json', value: '{}', required: true },
-			{ name: 'delay', label: 'Delay in seconds', type: 'number', hint: 'Empty: the job is due at once.' },
-			{ name: 'priority', label: 'Priority', type: 'number', hint: 'Greater numbers go first. Empty: 0.' },
-			{ name: 'group_key', label: 'Group key' },
-			{ name: 'unique_key', label: 'Unique key', hint: 'While a job of the queue has this key, no second job is made.' },
+			{ name: 'delay', label: 'Delay in seconds', type: 'number', isHalf: true, hint: 'Empty: the job is due at once.' },
+			{ name: 'priority', label: 'Priority', type: 'number', isHalf: true, hint: 'Greater numbers go first. Empty: 0.' },
+			{ name: 'group_key', label: 'Group key', isHalf: true },
+			{ name: 'unique_key', label: 'Unique key', isHalf: true, hint: 'While a job has this key, no second job is made.' },
 		],
 	}),
 	retry: (id) => ({

@@ -6,17 +6,17 @@ import { errorBox } from './parts.js';
 let numbered = 0;
 
 // Returns the label, the input and the hint of a field.
-// field: { name, label, type, value, hint, required, mustBe: the text that has to be typed }
+// field: { name, label, type, value, hint, required, isHalf: two stand side by side, mustBe: the text that has to be typed }
 function fieldRow(field, check) {
 	const id = `field-${++numbered}`;
 	const isArea = field.type === 'json';
 	const input = h(isArea ? 'textarea' : 'input', {
-		id, name: field.name, type: isArea ? null : field.type ?? 'text', rows: isArea ? 8 : null, required: field.required,
+		id, name: field.name, type: isArea ? null : field.type ?? 'text', rows: isArea ? 6 : null, required: field.required,
 		autocomplete: field.autocomplete ?? 'off', spellcheck: 'false', autocapitalize: 'off', step: field.step ?? null,
 		'aria-describedby': field.hint ? id + '-hint' : null, on: { input: check },
 	});
 	if (field.value !== undefined) input.value = field.value;
-	return h('div', { class: 'field' }, h('label', { for: id }, field.label), input,
+	return h('div', { class: field.isHalf ? 'field half' : 'field' }, h('label', { for: id }, field.label), input,
 		field.hint ? h('p', { class: 'quiet', id: id + '-hint' }, field.hint) : null);
 }
 
@@ -26,7 +26,7 @@ export function ask({ title, text, fields = [], submit, danger = false, run }) {
 	return new Promise((resolve) => {
 		let answer;
 		let isRunning = false;
-		const failure = h('div');
+		const failure = h('div', { class: 'failure' });
 		const yes = h('button', { type: 'submit', class: danger ? 'danger' : 'primary' }, submit);
 		const no = h('button', { type: 'button', on: { click: () => dialog.close() } }, 'Do nothing');
 		const values = () => Object.fromEntries(fields.map(({ name }) => [name, form.elements[name].value]));
@@ -49,6 +49,7 @@ export function ask({ title, text, fields = [], submit, danger = false, run }) {
 				dialog.close();
 			} catch (error) {
 				failure.replaceChildren(errorBox(error));
+				failure.scrollIntoView({ block: 'nearest' });
 			}
 			setRunning(false);
 		};

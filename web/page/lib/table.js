@@ -64,10 +64,12 @@ function head(columns, state, redraw, onSort) {
 }
 
 // Returns a table.
-// columns: [{ title, cell(row) -> node, value(row) for sorting, class: 'number' | 'wide' | undefined }]
+// columns: [{ title, cell(row) -> node, value(row) for sorting, class: 'number', 'wide' or 'buttons', has(row): a column that
+// has nothing to show in any row is left out }]
 // state: an object that the view keeps between two drawings; redraw: draws the view anew.
 // Options: key(row) -> text; label of the table; onSort(column): the server sorts, not this function.
-export function table(columns, rows, state, redraw, { key, label, onSort } = {}) {
+export function table(all, rows, state, redraw, { key, label, onSort } = {}) {
+	const columns = all.filter(({ has }) => !has || rows.some(has));
 	const list = onSort ? rows : sorted(rows, columns, state);
 	const shown = list.slice(0, state.shown ?? STEP);
 	const rest = list.length - shown.length;

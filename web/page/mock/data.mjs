@@ -89,7 +89,7 @@ export function makeData({ kind, queues, hidePayload }) {
 			return {
 				job: { ...row, last_error: errors[2] }, explanation: [{ step: dead ? 'dead' : 'concurrency', detail: 'all 20 slots are in use by jobs 31, 32, 33 ...' }, { step: 'failed before', detail: `2 attempts have failed: ${errors[0].slice(0, 200)}` }],
 				attempts: [1, 2].map((attempt) => ({ attempt, lease: null, claimed_at: iso(4000 - attempt * 1000), ended_at: iso(3988 - attempt * 1000), outcome: attempt === 1 ? 'lost' : 'failed', worker: 'worker-1@host2', reason: null, error: errors[attempt] })),
-				parents: [{ parent_id: '881', child_id: id, ref: 'fetch', on_failure: 0 }], children: [{ parent_id: id, child_id: '995', ref: 'notify', on_failure: 1 }], batch: { batch: '17', state: 'open' },
+				parents: [{ parent_id: '881', child_id: id, ref: 'fetch', on_failure: 1 }], children: [{ parent_id: id, child_id: '995', ref: 'notify', on_failure: 2 }], batch: { batch: '17', state: 'open' },
 				steps: [{ step: 'charged', value: '{"ok": true}', kept_at: iso(1000) }], headers: '{"trace": "00-4bf92f-01"}', result: null, progress: '{"percent": 40}',
 				payload: hidePayload || (big && !full) ? null : big ? JSON.stringify({ text: 'lorem <b> '.repeat(100000) }) : payload, payload_bytes: big ? '1000011' : String(payload.length),
 				timeline: [{ at: iso(5000), what: 'enqueued', detail: null }, { at: iso(3000), what: 'claimed', detail: 'attempt 1, worker-1@host2' }, { at: iso(2988), what: 'lost', detail: 'the lease has ended' },

@@ -16,12 +16,12 @@ function progress(row) {
 const columns = [
 	{ title: 'Batch', value: (row) => row.batch, cell: (row) => String(row.batch) },
 	{ title: 'State', value: (row) => row.state, cell: (row) => [badge(row.state), row.failed_at ? [' ', badge('failed')] : null, row.cancelled_at ? [' ', badge('cancelled')] : null] },
-	{ title: 'Members ended', cell: progress },
+	{ title: 'Members ended', has: (row) => row.total, cell: progress },
 	{ title: 'Created', value: (row) => row.created_at, cell: (row) => ago(row.created_at) },
 	{ title: 'Closed', value: (row) => row.closed_at, cell: (row) => row.closed_at ? ago(row.closed_at) : '–' },
 	{ title: 'Finished', value: (row) => row.finished_at, cell: (row) => row.finished_at ? ago(row.finished_at) : '–' },
 	{ title: 'Maker', value: (row) => row.maker, cell: (row) => row.maker ? name(row.maker, 40) : '–' },
-	{ title: 'Error of a callback', class: 'wide', value: (row) => row.last_error, cell: (row) => row.last_error ? name(row.last_error, 300) : '–' },
+	{ title: 'Error of a callback', class: 'wide', has: (row) => row.last_error, value: (row) => row.last_error, cell: (row) => row.last_error ? name(row.last_error, 300) : '–' },
 	{
 		title: '', class: 'buttons', cell: (row) => row.state === 'finished' ? '' : [
 			row.state === 'open' ? actionButton('close_batch', row.batch, 'Close', { small: true }) : null,

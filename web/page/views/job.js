@@ -80,7 +80,7 @@ const ATTEMPTS = [
 ];
 
 // What happens to the child if the parent ends otherwise than by an ack: the server sends a word or its number.
-const ON_FAILURE = ['cancel', 'run', 'hold'];
+const ON_FAILURE = { 1: 'cancel', 2: 'run', 3: 'hold' };
 
 // member: parent_id or child_id, the id of the other job.
 const relatives = (member) => [

@@ -66,7 +66,6 @@ function filterForm(query) {
 			h('a', { class: 'button', href: address('/jobs') }, 'Clear')));
 }
 
-// has(row): the column is left out if it has nothing to show in any row.
 const COLUMNS = [
 	{ title: 'Job', value: (row) => row.job_id, cell: (row) => jobLink(row.job_id) },
 	{ title: 'Queue', value: (row) => row.queue, cell: (row) => queueLink(row.queue) },
@@ -98,7 +97,7 @@ function result(answer, view) {
 		return [searched, last.more || last.isLoading ? moreButton(view, last) : hasFilter ? empty('No job matches.', 'Change or clear the filters. A job that has ended is kept only if its queue has keep_finished.') :
 			empty('There are no jobs that you may see.', "Enqueue one on the page of a queue, or with SELECT pgq_enqueue('mail', '{}').")];
 	}
-	const columns = COLUMNS.filter(({ title, has }) => (!has || rows.some(has)) && !(title === 'Queue' && query.queue));
+	const columns = COLUMNS.filter(({ title }) => !(title === 'Queue' && query.queue));
 	state.shown = 1e9;
 	return [searched, table(columns, rows, state, redraw, { key: (row) => row.job_id, label: 'Jobs' }),
 		last.more || last.isLoading ? moreButton(view, last) : null];

@@ -16,7 +16,7 @@ const columns = [
 	{ title: 'Next tick', value: (row) => row.next_run_at, cell: (row) => row.next_run_at ? [at(row.next_run_at), ' ', h('span', { class: 'quiet' }, ago(row.next_run_at))] : '–' },
 	{ title: 'Last tick', value: (row) => row.last_run_at, cell: (row) => row.last_run_at ? ago(row.last_run_at) : '–' },
 	{ title: 'Last job', value: (row) => row.last_job_id, cell: (row) => jobLink(row.last_job_id) },
-	{ title: 'Error', class: 'wide', value: (row) => row.last_error, cell: (row) => row.last_error ? name(row.last_error, 300) : '–' },
+	{ title: 'Error', class: 'wide', has: (row) => row.last_error, value: (row) => row.last_error, cell: (row) => row.last_error ? name(row.last_error, 300) : '–' },
 	{ title: '', class: 'buttons', cell: buttons },
 ];
 
