@@ -5,7 +5,8 @@ import { setServerTime } from './format.js';
 export let session = { role: null, readonly: true };
 let sessionEnded = () => {};
 
-// Sets what is done when the server says that the session has ended, or that another tab has begun another one.
+// Sets what is done when the server says that the session has ended, or that another tab has begun
+// another one.
 export function onSessionEnd(run) {
 	sessionEnded = run;
 }
@@ -25,7 +26,8 @@ async function call(path, options) {
 	} catch (error) {
 		if (error.name === 'AbortError') throw error;
 		throw new ApiError(0, {
-			code: 'connection', message: 'The page cannot reach pgq-web.',
+			code: 'connection',
+			message: 'The page cannot reach pgq-web.',
 			hint: 'Check that pgq-web runs. The page tries again by itself.',
 		});
 	}
@@ -45,7 +47,9 @@ async function call(path, options) {
 
 // Asks for data. Members of `query` that are empty are left out.
 export function get(path, query = {}, signal = undefined) {
-	const filled = Object.entries(query).filter(([, value]) => value !== '' && value !== null && value !== undefined);
+	const filled = Object.entries(query).filter(
+		([, value]) => value !== '' && value !== null && value !== undefined,
+	);
 	const search = new URLSearchParams(filled).toString();
 	return call('/api/' + path + (search ? '?' + search : ''), { signal });
 }
@@ -78,7 +82,8 @@ export async function logOut() {
 
 // Returns why actions cannot be run, or null if they can.
 export function whyNoActions() {
-	if (session.readonly) return 'pgq-web was started with --read-only, so actions are switched off.';
+	if (session.readonly)
+		return 'pgq-web was started with --read-only, so actions are switched off.';
 	if (!session.role) return 'Log in as a database role to run actions.';
 	return null;
 }

@@ -1,4 +1,5 @@
-// A line chart in SVG: values over time, a legend with the values at the cursor, arrows move the cursor.
+// A line chart in SVG: values over time, a legend with the values at the cursor, arrows move the
+// cursor.
 import { h, component } from './dom.js';
 import { clockTime } from './format.js';
 
@@ -20,7 +21,10 @@ function marks(max) {
 
 // Returns the times of the horizontal axis: round minutes, at most one for 80 pixels.
 function timeMarks(from, to, width) {
-	const step = [1, 2, 5, 10, 15, 30, 60].map((minutes) => minutes * 60000).find((size) => (to - from) / size <= width / 80) ?? 3600000;
+	const step =
+		[1, 2, 5, 10, 15, 30, 60]
+			.map((minutes) => minutes * 60000)
+			.find((size) => (to - from) / size <= width / 80) ?? 3600000;
 	const out = [];
 	for (let time = Math.ceil(from / step) * step; time <= to; time += step) out.push(time);
 	return out;
@@ -42,7 +46,9 @@ function path(values, x, y) {
 }
 
 function number(value) {
-	return value === null || value === undefined || !Number.isFinite(Number(value)) ? null : Number(value);
+	return value === null || value === undefined || !Number.isFinite(Number(value))
+		? null
+		: Number(value);
 }
 
 // Draws the picture for a width in pixels; returns its parts, and the places of the times.
@@ -51,14 +57,23 @@ function picture({ times, series, write }, width) {
 	const bottom = HEIGHT - MARGIN.bottom;
 	const [from, to] = [times[0], Math.max(times.at(-1), times[0] + 1000)];
 	const axis = marks(Math.max(0, ...series.flatMap(({ values }) => values)) || 1);
-	const xOf = (time) => MARGIN.left + (time - from) / (to - from) * (right - MARGIN.left);
-	const y = (value) => bottom - value / axis.at(-1) * (bottom - MARGIN.top);
+	const xOf = (time) => MARGIN.left + ((time - from) / (to - from)) * (right - MARGIN.left);
+	const y = (value) => bottom - (value / axis.at(-1)) * (bottom - MARGIN.top);
 	const x = (i) => xOf(times[i]);
-	const lines = axis.map((value) => h('g', null,
-		h('line', { class: 'grid', x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
-		h('text', { class: 'axis end', x: MARGIN.left - 6, y: y(value) + 4 }, write(value))));
-	const clock = timeMarks(from, to, right - MARGIN.left).map((time) => h('text', { class: 'axis middle', x: xOf(time), y: HEIGHT - 4 }, clockTime(time)));
-	const curves = series.map(({ values }, i) => h('path', { class: 'line line' + i, d: path(values, x, y) }));
+	const lines = axis.map((value) =>
+		h(
+			'g',
+			null,
+			h('line', { class: 'grid', x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
+			h('text', { class: 'axis end', x: MARGIN.left - 6, y: y(value) + 4 }, write(value)),
+		),
+	);
+	const clock = timeMarks(from, to, right - MARGIN.left).map((time) =>
+		h('text', { class: 'axis middle', x: xOf(time), y: HEIGHT - 4 }, clockTime(time)),
+	);
+	const curves = series.map(({ values }, i) =>
+		h('path', { class: 'line line' + i, d: path(values, x, y) }),
+	);
 	return { nodes: [...lines, ...clock, ...curves], x, y, bottom };
 }
 
@@ -73,9 +88,23 @@ export function chart(data) {
 
 	function drawLegend() {
 		const at = cursor ?? shown.times.length - 1;
-		const entries = shown.series.map(({ name, values }, i) => h('span', null, h('i', { class: 'key line' + i }), name + ' ',
-			h('b', null, values[at] === null || values[at] === undefined ? '–' : shown.write(values[at]))));
-		legend.replaceChildren(...entries, h('span', { class: 'when' }, cursor === null ? '' : clockTime(shown.times[at])));
+		const entries = shown.series.map(({ name, values }, i) =>
+			h(
+				'span',
+				null,
+				h('i', { class: 'key line' + i }),
+				name + ' ',
+				h(
+					'b',
+					null,
+					values[at] === null || values[at] === undefined ? '–' : shown.write(values[at]),
+				),
+			),
+		);
+		legend.replaceChildren(
+			...entries,
+			h('span', { class: 'when' }, cursor === null ? '' : clockTime(shown.times[at])),
+		);
 		svg.setAttribute('aria-label', `${shown.label}: ${legend.textContent}`);
 	}
 
@@ -83,16 +112,34 @@ export function chart(data) {
 		svg.querySelector('.cursor')?.remove();
 		if (cursor === null || !drawn) return;
 		const x = drawn.x(cursor);
-		const dots = shown.series.map(({ values }, i) => values[cursor] === null ? null :
-			h('circle', { class: 'dot line' + i, r: 3, cx: x, cy: drawn.y(values[cursor]) }));
-		svg.append(h('g', { class: 'cursor' }, h('line', { x1: x, x2: x, y1: MARGIN.top, y2: drawn.bottom }), dots));
+		const dots = shown.series.map(({ values }, i) =>
+			values[cursor] === null
+				? null
+				: h('circle', { class: 'dot line' + i, r: 3, cx: x, cy: drawn.y(values[cursor]) }),
+		);
+		svg.append(
+			h(
+				'g',
+				{ class: 'cursor' },
+				h('line', { x1: x, x2: x, y1: MARGIN.top, y2: drawn.bottom }),
+				dots,
+			),
+		);
 	}
 
 	function draw() {
 		const width = svg.clientWidth;
 		if (width === 0 || shown === null) return;
 		drawn = shown.times.length ? picture(shown, width) : null;
-		svg.replaceChildren(...(drawn?.nodes ?? [h('text', { class: 'axis middle', x: width / 2, y: HEIGHT / 2 }, 'The first values come within 10 seconds.')]));
+		svg.replaceChildren(
+			...(drawn?.nodes ?? [
+				h(
+					'text',
+					{ class: 'axis middle', x: width / 2, y: HEIGHT / 2 },
+					'The first values come within 10 seconds.',
+				),
+			]),
+		);
 		drawLegend();
 		drawCursor();
 	}
@@ -107,7 +154,9 @@ export function chart(data) {
 		if (!drawn) return;
 		const x = event.clientX - svg.getBoundingClientRect().left;
 		let best = 0;
-		shown.times.forEach((_, i) => { if (Math.abs(drawn.x(i) - x) < Math.abs(drawn.x(best) - x)) best = i; });
+		shown.times.forEach((_, i) => {
+			if (Math.abs(drawn.x(i) - x) < Math.abs(drawn.x(best) - x)) best = i;
+		});
 		point(best);
 	});
 	svg.addEventListener('pointerleave', () => shown && point(null));
@@ -122,8 +171,15 @@ export function chart(data) {
 	new ResizeObserver(draw).observe(svg);
 
 	return component(root, data, ({ label, times, series, write }) => {
-		shown = { label, write, times: times.map((time) => Date.parse(time)),
-			series: series.map(({ name, values }) => ({ name, values: times.map((_, i) => number(values?.[i])) })) };
+		shown = {
+			label,
+			write,
+			times: times.map((time) => Date.parse(time)),
+			series: series.map(({ name, values }) => ({
+				name,
+				values: times.map((_, i) => number(values?.[i])),
+			})),
+		};
 		if (cursor !== null) cursor = Math.min(cursor, times.length - 1);
 		if (cursor !== null && cursor < 0) cursor = null;
 		draw();

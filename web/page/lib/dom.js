@@ -10,16 +10,19 @@ const SVG_TAGS = new Set(['svg', 'g', 'path', 'line', 'rect', 'text', 'circle'])
 // The user changes these attributes, so an update of the page must not.
 const KEPT = { DETAILS: ['open'], DIALOG: ['open'], INPUT: ['value', 'checked'], TR: ['tabindex'] };
 
-// Returns a new element. props: attributes; and `on`, an object of event handlers; and `key`, which tells
-// morph() that two elements among their siblings are the same one. A child is a node, text, a number, an
-// array of children, or null (nothing).
+// Returns a new element. props: attributes; and `on`, an object of event handlers; and `key`, which
+// tells morph() that two elements among their siblings are the same one. A child is a node, text, a
+// number, an array of children, or null (nothing).
 export function h(tag, props, ...children) {
-	const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+	const element = SVG_TAGS.has(tag)
+		? document.createElementNS(SVG, tag)
+		: document.createElement(tag);
 	for (const [name, value] of Object.entries(props ?? {})) {
 		if (name === 'key') element._key = String(value);
 		else if (name === 'on') listen(element, value);
 		else if (value === true) element.setAttribute(name, '');
-		else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+		else if (value !== false && value !== null && value !== undefined)
+			element.setAttribute(name, value);
 	}
 	append(element, children);
 	return element;
@@ -43,7 +46,8 @@ function dispatch(event) {
 	event.currentTarget._on?.[event.type]?.(event);
 }
 
-// Makes an element that updates itself: morph() passes the new data to update() and leaves the element alone.
+// Makes an element that updates itself: morph() passes the new data to update() and leaves the
+// element alone.
 export function component(element, data, update) {
 	element._data = data;
 	element._update = update;
@@ -57,14 +61,23 @@ export function show(parent, ...nodes) {
 	const next = parent.cloneNode(false);
 	append(next, nodes);
 	morphChildren(parent, next);
-	if (active && active !== document.activeElement && active.isConnected && parent.contains(active)) {
+	if (
+		active &&
+		active !== document.activeElement &&
+		active.isConnected &&
+		parent.contains(active)
+	) {
 		active.focus({ preventScroll: true });
 	}
 }
 
 function isSame(from, to) {
-	return from.nodeType === to.nodeType && from.nodeName === to.nodeName && from._key === to._key &&
-		Boolean(from._update) === Boolean(to._update);
+	return (
+		from.nodeType === to.nodeType &&
+		from.nodeName === to.nodeName &&
+		from._key === to._key &&
+		Boolean(from._update) === Boolean(to._update)
+	);
 }
 
 function morph(from, to) {
@@ -84,7 +97,8 @@ function morph(from, to) {
 function morphAttributes(from, to) {
 	const kept = KEPT[from.nodeName] ?? [];
 	for (const { name, value } of [...to.attributes]) {
-		if (!kept.includes(name) && from.getAttribute(name) !== value) from.setAttribute(name, value);
+		if (!kept.includes(name) && from.getAttribute(name) !== value)
+			from.setAttribute(name, value);
 	}
 	for (const { name } of [...from.attributes]) {
 		if (!kept.includes(name) && !to.hasAttribute(name)) from.removeAttribute(name);

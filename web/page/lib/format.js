@@ -39,16 +39,25 @@ export function rough(value) {
 	if (number === 0) return '0';
 	const digits = Math.abs(number) >= 100 ? 0 : Math.abs(number) >= 10 ? 1 : 2;
 	if (Math.abs(number) < 0.01) return number < 0 ? '-0' : '<0.01';
-	return new Intl.NumberFormat(undefined, { maximumFractionDigits: digits, notation: Math.abs(number) >= 1e6 ? 'compact' : 'standard' }).format(number);
+	return new Intl.NumberFormat(undefined, {
+		maximumFractionDigits: digits,
+		notation: Math.abs(number) >= 1e6 ? 'compact' : 'standard',
+	}).format(number);
 }
 
 export function rate(value) {
 	return value === null || value === undefined ? NONE : rough(value) + '/s';
 }
 
-const UNITS = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+const UNITS = [
+	[86400, 'd'],
+	[3600, 'h'],
+	[60, 'min'],
+	[1, 's'],
+];
 
-// A length of time: "1.2 ms", "4.5 s", "3 min 20 s". lastSplit: units from this one on are not followed by a smaller one.
+// A length of time: "1.2 ms", "4.5 s", "3 min 20 s". lastSplit: units from this one on are not
+// followed by a smaller one.
 export function duration(seconds, lastSplit = 3) {
 	if (seconds === null || seconds === undefined || !Number.isFinite(Number(seconds))) return NONE;
 	const value = Math.abs(Number(seconds));
@@ -61,15 +70,18 @@ export function duration(seconds, lastSplit = 3) {
 	const [size, name] = UNITS[at];
 	let text = `${whole.format(Math.floor(rest / size))} ${name}`;
 	rest %= size;
-	if (at < lastSplit && rest >= UNITS[at + 1][0]) text += ` ${Math.floor(rest / UNITS[at + 1][0])} ${UNITS[at + 1][1]}`;
+	if (at < lastSplit && rest >= UNITS[at + 1][0])
+		text += ` ${Math.floor(rest / UNITS[at + 1][0])} ${UNITS[at + 1][1]}`;
 	return text;
 }
 
-// "now", "3 min ago", "in 2 h 5 min". Without seconds after a minute, so that the text rarely changes.
+// "now", "3 min ago", "in 2 h 5 min". Without seconds after a minute, so that the text rarely
+// changes.
 function relative(iso) {
 	const seconds = (Date.parse(iso) - serverNow()) / 1000;
 	if (Math.abs(seconds) < 1.5) return 'now';
-	const text = Math.abs(seconds) < 60 ? Math.round(Math.abs(seconds)) + ' s' : duration(seconds, 2);
+	const text =
+		Math.abs(seconds) < 60 ? Math.round(Math.abs(seconds)) + ' s' : duration(seconds, 2);
 	return seconds < 0 ? `${text} ago` : `in ${text}`;
 }
 
@@ -84,7 +96,15 @@ function isTime(iso) {
 // How long ago a time is. The title has the exact time.
 export function ago(iso) {
 	if (!isTime(iso)) return iso ? String(iso) : NONE;
-	return h('time', { datetime: iso, title: `${local.format(Date.parse(iso))} (${exact(iso)})`, 'data-relative': '' }, relative(iso));
+	return h(
+		'time',
+		{
+			datetime: iso,
+			title: `${local.format(Date.parse(iso))} (${exact(iso)})`,
+			'data-relative': '',
+		},
+		relative(iso),
+	);
 }
 
 // A time in the reader's zone. The title has the exact time in UTC.

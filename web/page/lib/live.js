@@ -1,5 +1,6 @@
-// Tells the page when to ask for data again. The server sends an event when something has changed. If events do not
-// arrive, the page asks every few seconds instead. A page in a hidden tab asks for nothing.
+// Tells the page when to ask for data again. The server sends an event when something has changed.
+// If events do not arrive, the page asks every few seconds instead. A page in a hidden tab asks for
+// nothing.
 import { PREFIX } from './router.js';
 
 const POLL = 10000; // milliseconds between two questions without events
@@ -17,11 +18,14 @@ let report = () => {};
 
 function tick() {
 	if (document.hidden || waiting) return;
-	waiting = setTimeout(() => {
-		waiting = 0;
-		last = Date.now();
-		refresh();
-	}, Math.max(0, last + LEAST - Date.now()));
+	waiting = setTimeout(
+		() => {
+			waiting = 0;
+			last = Date.now();
+			refresh();
+		},
+		Math.max(0, last + LEAST - Date.now()),
+	);
 }
 
 function pollEvery(milliseconds) {

@@ -1,5 +1,5 @@
-// Addresses: from a path to a view and back. pgq-web may serve the page below a prefix (--prefix /pgq). The page
-// learns the prefix from the address of its own script.
+// Addresses: from a path to a view and back. pgq-web may serve the page below a prefix (--prefix
+// /pgq). The page learns the prefix from the address of its own script.
 
 export const PREFIX = new URL('..', import.meta.url).pathname.replace(/\/$/, '');
 
@@ -20,7 +20,9 @@ const ROUTES = [
 
 // Returns the address of a page. Members of `query` that are empty are left out.
 export function address(path, query = {}) {
-	const filled = Object.entries(query).filter(([, value]) => value !== '' && value !== null && value !== undefined);
+	const filled = Object.entries(query).filter(
+		([, value]) => value !== '' && value !== null && value !== undefined,
+	);
 	const search = new URLSearchParams(filled).toString();
 	return PREFIX + path + (search ? '?' + search : '');
 }
@@ -39,7 +41,9 @@ function decode(part) {
 // Returns { view, params, query } of an address; view is null if no pattern fits.
 export function match(location) {
 	const query = Object.fromEntries(new URLSearchParams(location.search));
-	const path = location.pathname.startsWith(PREFIX) ? location.pathname.slice(PREFIX.length) : location.pathname;
+	const path = location.pathname.startsWith(PREFIX)
+		? location.pathname.slice(PREFIX.length)
+		: location.pathname;
 	const parts = path.replace(/\/+$/, '').split('/');
 	for (const [pattern, view] of ROUTES) {
 		const words = pattern.replace(/\/+$/, '').split('/');
@@ -73,7 +77,8 @@ export function start(change) {
 		if (!link || event.defaultPrevented || event.button !== 0) return;
 		if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || link.target) return;
 		const url = new URL(link.href);
-		if (url.origin !== location.origin || url.hash || !url.pathname.startsWith(PREFIX + '/')) return;
+		if (url.origin !== location.origin || url.hash || !url.pathname.startsWith(PREFIX + '/'))
+			return;
 		event.preventDefault();
 		go(url.pathname + url.search);
 	});

@@ -19,7 +19,11 @@ function write(name, value) {
 
 const chosen = { theme: read('theme') ?? 'auto', payloads: read('payloads') ?? 'shown' };
 
-export const THEMES = { auto: 'Colours: as the system', light: 'Colours: light', dark: 'Colours: dark' };
+export const THEMES = {
+	auto: 'Colours: as the system',
+	light: 'Colours: light',
+	dark: 'Colours: dark',
+};
 
 export function theme() {
 	return chosen.theme in THEMES ? chosen.theme : 'auto';

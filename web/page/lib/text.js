@@ -1,9 +1,10 @@
-// Text of others: names, errors, payloads. Makes characters visible that could make a text look like
-// another one, and lays out JSON without reading its numbers, so that no digit is lost.
+// Text of others: names, errors, payloads. Makes characters visible that could make a text look
+// like another one, and lays out JSON without reading its numbers, so that no digit is lost.
 
 // Control characters, direction marks, and characters without width.
 // eslint-disable-next-line no-control-regex
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const HIDDEN =
+	/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 function escape(character) {
 	return '\\u{' + character.codePointAt(0).toString(16) + '}';
@@ -21,8 +22,8 @@ export function brief(text, length = 200) {
 	return all.length > length ? line + '…' : line;
 }
 
-// Returns JSON text with line ends and indentation. Strings and numbers are copied, not parsed. The text is
-// returned unchanged from a place on where it is no JSON.
+// Returns JSON text with line ends and indentation. Strings and numbers are copied, not parsed. The
+// text is returned unchanged from a place on where it is no JSON.
 export function layOut(json) {
 	const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
 	let out = '';
@@ -52,8 +53,8 @@ function line(depth) {
 	return '\n' + '  '.repeat(Math.min(depth, 40));
 }
 
-// Returns the pattern of LIKE that matches exactly this error, or, if the error is too long for a pattern (1,000
-// bytes), all errors that begin as it does.
+// Returns the pattern of LIKE that matches exactly this error, or, if the error is too long for a
+// pattern (1,000 bytes), all errors that begin as it does.
 export function likePattern(error) {
 	const encoder = new TextEncoder();
 	let pattern = '';

@@ -1,5 +1,6 @@
 // Tries the page in Chromium against the mock. Needs playwright-core and Debian's chromium:
-// NODE_PATH is not read by ES modules, so run it as: PLAYWRIGHT=/path/to/node_modules/playwright-core node check.mjs
+// NODE_PATH is not read by ES modules, so run it as:
+// PLAYWRIGHT=/path/to/node_modules/playwright-core node check.mjs
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -13,20 +14,40 @@ let passed = 0;
 let failed = 0;
 
 function serve(...options) {
-	const process_ = spawn(process.execPath, [server, ...options], { stdio: ['ignore', 'pipe', 'inherit'] });
+	const process_ = spawn(process.execPath, [server, ...options], {
+		stdio: ['ignore', 'pipe', 'inherit'],
+	});
 	started.push(process_);
-	return new Promise((resolve) => process_.stdout.once('data', (text) => resolve({ base: String(text).trim().replace(/\/$/, ''), process: process_ })));
+	return new Promise((resolve) =>
+		process_.stdout.once('data', (text) =>
+			resolve({ base: String(text).trim().replace(/\/$/, ''), process: process_ }),
+		),
+	);
 }
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] });
+const browser = await chromium.launch({
+	executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+	args: ['--no-sandbox', '--disable-gpu'],
+});
 
 async function newPage(options = {}) {
-	const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+	const context = await browser.newContext({
+		viewport: { width: 1280, height: 900 },
+		...options,
+	});
 	const page = await context.newPage();
 	page.setDefaultTimeout(10000);
 	page.on('pageerror', (error) => faults.push(`${page.url()}: ${error.message}`));
-	page.on('dialog', (dialog) => { faults.push(`script of others ran: ${dialog.message()}`); dialog.dismiss(); });
-	page.on('console', (message) => /Content Security Policy|Refused/.test(message.text()) && faults.push(`${page.url()}: ${message.text()}`));
+	page.on('dialog', (dialog) => {
+		faults.push(`script of others ran: ${dialog.message()}`);
+		dialog.dismiss();
+	});
+	page.on(
+		'console',
+		(message) =>
+			/Content Security Policy|Refused/.test(message.text()) &&
+			faults.push(`${page.url()}: ${message.text()}`),
+	);
 	return page;
 }
 
@@ -52,7 +73,21 @@ async function logIn(page, base, password = 'secret') {
 	await page.click('form button[type=submit]');
 }
 
-const VIEWS = ['/', '/queues/mail', '/jobs', '/jobs?queue=mail', '/jobs/9007199254740003', '/dead', '/dead?by=job', '/schedules', '/handlers', '/batches', '/locks', '/rates', '/login'];
+const VIEWS = [
+	'/',
+	'/queues/mail',
+	'/jobs',
+	'/jobs?queue=mail',
+	'/jobs/9007199254740003',
+	'/dead',
+	'/dead?by=job',
+	'/schedules',
+	'/handlers',
+	'/batches',
+	'/locks',
+	'/rates',
+	'/login',
+];
 const plain = await serve();
 const hostile = await serve('--kind', 'hostile', '--queues', '10000', '--prefix', '/pgq');
 const empty = await serve('--kind', 'empty', '--read-only', '--hide-payload', '--no-live');
@@ -63,7 +98,15 @@ for (const [name, { base }] of Object.entries({ plain, hostile, empty })) {
 		for (const path of VIEWS) {
 			await page.goto(base + path);
 			await page.waitForSelector('.panel, .empty, .error');
-			assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), true, `${path} is too wide`);
+			assert.equal(
+				await page.evaluate(
+					() =>
+						document.documentElement.scrollWidth <=
+						document.documentElement.clientWidth,
+				),
+				true,
+				`${path} is too wide`,
+			);
 		}
 	});
 }
@@ -73,7 +116,10 @@ await check('hostile names lead to their own pages, and none becomes markup', as
 	for (const part of ['<img', '"><script', '日本語', 'a/b', 'DROP TABLE']) {
 		await page.fill('input[data-search]', part);
 		await page.locator('tbody a', { hasText: part }).first().click();
-		await page.waitForFunction((text) => document.querySelector('h1')?.textContent.includes(text), part);
+		await page.waitForFunction(
+			(text) => document.querySelector('h1')?.textContent.includes(text),
+			part,
+		);
 		assert.equal(await page.locator('main .error').count(), 0, part);
 		await page.goBack();
 		await page.waitForSelector('tbody tr');
@@ -121,7 +167,10 @@ await check('an error of an action shows its code and hint in the dialog', async
 	await page.click('dialog button[type=submit]');
 	await page.waitForSelector('dialog .error:has-text("42501"):has-text("Hint")');
 	await page.fill('dialog textarea', '{"n": 12345678901234567890}');
-	const [request] = await Promise.all([page.waitForRequest(/api\/action/), page.click('dialog button[type=submit]')]);
+	const [request] = await Promise.all([
+		page.waitForRequest(/api\/action/),
+		page.click('dialog button[type=submit]'),
+	]);
 	assert.equal(request.postDataJSON().payload, '{"n": 12345678901234567890}');
 });
 
@@ -147,7 +196,12 @@ await check('the keyboard reaches the filter, the rows and a job', async (page) 
 	await page.keyboard.press('ArrowDown');
 	await page.keyboard.press('ArrowDown');
 	await page.waitForTimeout(2500); // a refresh must not move the focus
-	assert.equal(await page.evaluate(() => [...document.activeElement.parentNode.children].indexOf(document.activeElement)), 2);
+	assert.equal(
+		await page.evaluate(() =>
+			[...document.activeElement.parentNode.children].indexOf(document.activeElement),
+		),
+		2,
+	);
 	await page.keyboard.press('Enter');
 	await page.waitForSelector('h1:has-text("Job 9007199254740002")');
 });
@@ -163,9 +217,13 @@ await check('a payload of 1 MB is read on demand and shown in parts', async (pag
 	await page.goto(hostile.base + '/jobs/9007199254740007');
 	await page.click('button:has-text("Read it")');
 	await page.click('button:has-text("Show all of")');
-	await page.waitForFunction(() => [...document.querySelectorAll('pre')].some((pre) => pre.textContent.length > 900000));
+	await page.waitForFunction(() =>
+		[...document.querySelectorAll('pre')].some((pre) => pre.textContent.length > 900000),
+	);
 	await page.click('button:has-text("Hide payloads")');
-	await page.waitForFunction(() => ![...document.querySelectorAll('pre')].some((pre) => pre.textContent.length > 900000));
+	await page.waitForFunction(
+		() => ![...document.querySelectorAll('pre')].some((pre) => pre.textContent.length > 900000),
+	);
 });
 
 await check('a lost connection keeps the data and says how old they are', async (page) => {
@@ -174,18 +232,21 @@ await check('a lost connection keeps the data and says how old they are', async 
 	await page.waitForSelector('.badge:has-text("live")');
 	own.process.kill();
 	await page.waitForSelector('.stale', { timeout: 20000 });
-	assert.ok(await page.locator('tbody tr').count() > 0);
+	assert.ok((await page.locator('tbody tr').count()) > 0);
 });
 
-await check('a session that has ended is told, and the reader can go on without it', async (page) => {
-	await logIn(page, plain.base);
-	await page.waitForSelector('.role');
-	await page.context().addCookies([{ name: 'pgq', value: 'ended', url: plain.base }]);
-	await page.goto(plain.base + '/');
-	await page.click('button:has-text("Go on without a login")');
-	await page.waitForSelector('tbody tr');
-	await page.waitForSelector('a:has-text("Log in")');
-});
+await check(
+	'a session that has ended is told, and the reader can go on without it',
+	async (page) => {
+		await logIn(page, plain.base);
+		await page.waitForSelector('.role');
+		await page.context().addCookies([{ name: 'pgq', value: 'ended', url: plain.base }]);
+		await page.goto(plain.base + '/');
+		await page.click('button:has-text("Go on without a login")');
+		await page.waitForSelector('tbody tr');
+		await page.waitForSelector('a:has-text("Log in")');
+	},
+);
 
 await check('without events the page asks by itself', async (page) => {
 	await page.goto(empty.base + '/');
