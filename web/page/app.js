@@ -1,15 +1,15 @@
-// The frame of the page: the header, the menu, and the view of the present address, which is
-// loaded, drawn, and loaded again when the server has changed.
+// The life of a view: the view of the present address is loaded, drawn, and loaded again when the
+// server has changed.
 import { h, show } from './lib/dom.js';
+import * as frame from './lib/frame.js';
 import * as router from './lib/router.js';
 import * as live from './lib/live.js';
 import { session, readSession, onSessionEnd, logOut, ApiError } from './lib/api.js';
 import { setRefresh } from './lib/actions.js';
 import { say } from './lib/dialog.js';
-import { refreshTimes, ago } from './lib/format.js';
-import { badge, empty, errorBox, link, skeleton } from './lib/parts.js';
-import { brief } from './lib/text.js';
-import { applyTheme, nextTheme, theme, THEMES } from './lib/settings.js';
+import { refreshTimes, serverNow } from './lib/format.js';
+import { empty, errorBox, link, skeleton } from './lib/parts.js';
+import { applyTheme } from './lib/settings.js';
 
 // Each module has title(view) -> text, load(view, signal) -> data, and draw(data, view) -> nodes.
 // isLive(view) says whether the data are read again when the server has changed; without it they
@@ -28,124 +28,12 @@ const VIEWS = {
 	login: () => import('./views/login.js'),
 };
 
-const MENU = [
-	['/', 'Overview'],
-	['/jobs', 'Jobs'],
-	['/dead', 'Dead letters'],
-	['/schedules', 'Schedules'],
-	['/handlers', 'Handlers'],
-	['/batches', 'Batches'],
-	['/locks', 'Locks'],
-	['/rates', 'Rates'],
-];
-
 const main = document.getElementById('main');
 let view = null; // { name, params, query, state, data, module, error, controller, redraw }
 let connection = 'paused';
-let isMenuOpen = false;
 
 function drawFrame() {
-	const database = session.database
-		? brief(`${session.database} on ${session.host ?? 'this machine'}`, 60)
-		: '';
-	const stale =
-		view?.error && view.data
-			? h(
-					'span',
-					{ class: 'stale', title: view.error.message },
-					'Cannot read. Data of ',
-					ago(view.readAt),
-				)
-			: null;
-	show(
-		document.getElementById('top'),
-		h(
-			'button',
-			{
-				class: 'menu-button',
-				'aria-expanded': String(isMenuOpen),
-				'aria-controls': 'menu',
-				on: { click: () => openMenu(!isMenuOpen) },
-			},
-			'Menu',
-		),
-		h('a', { class: 'logo', href: router.address('/') }, 'pgq'),
-		h(
-			'span',
-			{
-				class: 'database',
-				title: session.extension_version
-					? `pgq_ext ${session.extension_version}, PostgreSQL ${session.server_version}`
-					: null,
-			},
-			database,
-		),
-		h('span', { class: 'space' }),
-		stale,
-		badge(stale ? 'stale' : connection),
-		session.role
-			? [
-					h(
-						'span',
-						{ class: 'role', title: 'You act as this database role.' },
-						h('bdi', null, brief(session.role, 30)),
-					),
-					h('button', { on: { click: leave } }, 'Log out'),
-				]
-			: session.readonly
-				? badge('read-only')
-				: link('/login', {}, 'Log in'),
-	);
-	const present = router.address(
-		view?.name === 'queue' ? '/' : view?.name === 'job' ? '/jobs' : '/' + (view?.name ?? ''),
-	);
-	const isPresent = (path) =>
-		router.address(path) === present || (path === '/' && view?.name === 'overview');
-	show(
-		document.getElementById('menu'),
-		h(
-			'ul',
-			null,
-			MENU.map(([path, label]) =>
-				h(
-					'li',
-					null,
-					h(
-						'a',
-						{
-							href: router.address(path),
-							'aria-current': isPresent(path) ? 'page' : null,
-						},
-						label,
-					),
-				),
-			),
-			h(
-				'li',
-				null,
-				h(
-					'button',
-					{
-						class: 'plain',
-						title: 'Change the colours of the page',
-						on: {
-							click: () => {
-								nextTheme();
-								drawFrame();
-							},
-						},
-					},
-					THEMES[theme()],
-				),
-			),
-		),
-	);
-	document.getElementById('menu').classList.toggle('open', isMenuOpen);
-}
-
-function openMenu(open) {
-	isMenuOpen = open;
-	drawFrame();
+	frame.drawFrame({ view, connection, leave });
 }
 
 async function leave() {
@@ -188,7 +76,7 @@ async function load() {
 		asked.module ??= await VIEWS[asked.name]();
 		document.title = `${asked.module.title(asked)} - pgq`;
 		const data = await asked.module.load(asked, controller.signal);
-		Object.assign(asked, { data, error: null, readAt: new Date().toISOString() });
+		Object.assign(asked, { data, error: null, readAt: new Date(serverNow()).toISOString() });
 	} catch (error) {
 		if (error.name === 'AbortError') return;
 		asked.error =
@@ -223,7 +111,7 @@ function open({ isSearch = false } = {}) {
 		JSON.stringify([view.params, view.query]) === JSON.stringify([params, query]);
 	if (isSame) return;
 	view?.controller?.abort();
-	isMenuOpen = false;
+	frame.openMenu(false);
 	if (name === null) {
 		view = null;
 		show(main, empty('There is no such page.', link('/', {}, 'Go to the overview')));
@@ -232,16 +120,17 @@ function open({ isSearch = false } = {}) {
 	if (isSearch && view?.name === name) {
 		Object.assign(view, { params, query });
 	} else {
-		view = {
+		const own = {
 			name,
 			params,
 			query,
-			state: {},
+			state: {}, // what the view keeps between two drawings
 			data: null,
 			module: null,
 			error: null,
-			redraw: () => draw(),
+			redraw: () => view === own && draw(),
 		};
+		view = own;
 		main.scrollTop = 0;
 		scrollTo(0, 0);
 		draw();
@@ -253,7 +142,7 @@ function open({ isSearch = false } = {}) {
 
 function onKey(event) {
 	const isTyping = event.target.closest?.('input, textarea, select, dialog');
-	if (event.key === 'Escape' && isMenuOpen) openMenu(false);
+	if (event.key === 'Escape') frame.openMenu(false);
 	if (isTyping || event.altKey || event.ctrlKey || event.metaKey) return;
 	const search = document.querySelector('[data-search]');
 	if (event.key === '/' && search) {

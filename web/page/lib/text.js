@@ -22,29 +22,50 @@ export function brief(text, length = 200) {
 	return all.length > length ? line + '…' : line;
 }
 
+// Returns the place behind the string of JSON that begins at `start`; the end if it is cut off.
+function endOfString(json, start) {
+	for (let at = start + 1; ;) {
+		const quote = json.indexOf('"', at);
+		if (quote < 0) return json.length;
+		let slashes = 0;
+		while (json[quote - 1 - slashes] === '\\') slashes++;
+		if (slashes % 2 === 0) return quote + 1;
+		at = quote + 1;
+	}
+}
+
+// Cuts JSON text into strings, brackets, commas, colons, and all else between them.
+function* tokensOf(json) {
+	const other = /[{}[\],:]|[^\s{}[\],:"]+/g;
+	for (let at = 0; at < json.length;) {
+		other.lastIndex = at;
+		const quote = json.indexOf('"', at);
+		const found = other.exec(json);
+		if (quote >= 0 && (!found || quote < found.index)) {
+			at = endOfString(json, quote);
+			yield json.slice(quote, at);
+		} else {
+			if (!found) return;
+			at = other.lastIndex;
+			yield found[0];
+		}
+	}
+}
+
 // Returns JSON text with line ends and indentation. Strings and numbers are copied, not parsed. The
-// text is returned unchanged from a place on where it is no JSON.
+// text may be cut off anywhere.
 export function layOut(json) {
-	const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
 	let out = '';
 	let depth = 0;
-	let opened = false;
-	for (const [token] of json.matchAll(tokens)) {
-		if (token === '{' || token === '[') {
-			if (opened) out += line(depth);
-			out += token;
-			depth++;
-			opened = true;
-		} else if (token === '}' || token === ']') {
-			depth = Math.max(0, depth - 1);
-			out += opened ? token : line(depth) + token;
-			opened = false;
-		} else {
-			if (opened) out += line(depth);
-			opened = false;
-			if (token === ',') out += ',' + line(depth);
-			else out += token === ':' ? ': ' : token;
-		}
+	let isOpened = false; // the last token was an opening bracket
+	for (const token of tokensOf(json)) {
+		const isEnd = token === '}' || token === ']';
+		if (isEnd) depth = Math.max(0, depth - 1);
+		if (isOpened !== isEnd) out += line(depth);
+		isOpened = token === '{' || token === '[';
+		if (isOpened) depth++;
+		if (token === ',') out += ',' + line(depth);
+		else out += token === ':' ? ': ' : token;
 	}
 	return out;
 }

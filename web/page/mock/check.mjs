@@ -213,6 +213,31 @@ await check('numbers beyond 2^53 are exact', async (page) => {
 	await page.waitForSelector('pre:has-text("9007199254740993")');
 });
 
+await check('JSON is laid out without a change of its content', async (page) => {
+	await page.goto(plain.base + '/');
+	const result = await page.evaluate(async () => {
+		const { layOut, likePattern } = await import('/lib/text.js');
+		const samples = [
+			'{}',
+			'[]',
+			'1',
+			'"a"',
+			'{"a": {}, "b": [], "c": [[1, [2]], {"d": "x, {y: \\\\"}]}',
+			'{"q": "\\"", "n": 12345678901234567890.10, "e": 1e400, "t": true, "z": null}',
+		];
+		const squeeze = (text) => text.replace(/\s+/g, '');
+		const changed = samples.filter((text) => squeeze(layOut(text)) !== squeeze(text));
+		const long = '{"text": "' + 'a '.repeat(4000000) + '", "more": [1';
+		if (!layOut(long).includes('a '.repeat(4000000) + '",\n  "more": [\n    1'))
+			changed.push('long');
+		if (layOut('{"a":{"b":[]}}') !== '{\n  "a": {\n    "b": []\n  }\n}') changed.push('shape');
+		if (likePattern('100% of a_b\\c') !== '100\\% of a\\_b\\\\c') changed.push('pattern');
+		if (!likePattern('Ω'.repeat(600)).endsWith('Ω%')) changed.push('long pattern');
+		return changed;
+	});
+	assert.deepEqual(result, []);
+});
+
 await check('a payload of 1 MB is read on demand and shown in parts', async (page) => {
 	await page.goto(hostile.base + '/jobs/9007199254740007');
 	await page.click('button:has-text("Read it")');

@@ -10,6 +10,40 @@ export function makeData(options) {
 	return {
 		names,
 		paused,
+		health: () => ({
+			health: isEmpty
+				? [{ check: 'library', status: 'ok', detail: 'version 0.2', hint: null }]
+				: [
+						{
+							check: 'unclaimed',
+							status: 'fail',
+							detail: `queue "${names[0]}": jobs wait, and nobody has claimed for 12 minutes`,
+							hint: 'Start workers for the queue.',
+						},
+						{
+							check: 'paused',
+							status: 'warn',
+							detail: `queue "${names[2] ?? ''}" has been paused for 3 hours`,
+							hint: 'Call pgq_resume_queue, unless the pause is intended.',
+						},
+						...[
+							'library',
+							'scheduler',
+							'duties',
+							'capacity',
+							'rotation',
+							'snapshots',
+							'depth',
+							'rates',
+						].map((check) => ({
+							check,
+							status: 'ok',
+							detail: 'nothing to report',
+							hint: null,
+						})),
+					],
+			notes: [],
+		}),
 		overview({ find = '', sort = 'queue', limit = 200 }) {
 			const all = names
 				.map(status)
@@ -19,37 +53,6 @@ export function makeData(options) {
 			const total = (name) =>
 				String(names.map(status).reduce((sum, row) => sum + BigInt(row[name]), 0n));
 			return {
-				health: isEmpty
-					? [{ check: 'library', status: 'ok', detail: 'version 0.2', hint: null }]
-					: [
-							{
-								check: 'unclaimed',
-								status: 'fail',
-								detail: `queue "${names[0]}": jobs wait, and nobody has claimed for 12 minutes`,
-								hint: 'Start workers for the queue.',
-							},
-							{
-								check: 'paused',
-								status: 'warn',
-								detail: `queue "${names[2] ?? ''}" has been paused for 3 hours`,
-								hint: 'Call pgq_resume_queue, unless the pause is intended.',
-							},
-							...[
-								'library',
-								'scheduler',
-								'duties',
-								'capacity',
-								'rotation',
-								'snapshots',
-								'depth',
-								'rates',
-							].map((check) => ({
-								check,
-								status: 'ok',
-								detail: 'nothing to report',
-								hint: null,
-							})),
-						],
 				queues: all.slice(0, Number(limit)),
 				more: all.length > Number(limit),
 				notes: isHostile ? ['role <i>monitor</i> may not read payload of pgq_ext.job'] : [],

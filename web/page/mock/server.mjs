@@ -142,6 +142,7 @@ async function answer(name, query, request, response) {
 		);
 	if (name === 'action') return act(await bodyOf(request), sessionOf(request).role);
 	const known = [
+		'health',
 		'overview',
 		'history',
 		'queue',

@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { get } from '../lib/api.js';
 import { chart } from '../lib/chart.js';
 import { count, duration, isZero, plural, rate, rough } from '../lib/format.js';
-import { badge, empty, heading, link, notes, panel, queueLink } from '../lib/parts.js';
+import { badge, empty, errorBox, heading, link, notes, panel, queueLink } from '../lib/parts.js';
 import { numberColumn, table } from '../lib/table.js';
 import { rowsOf, sum } from '../lib/answers.js';
 import { address, go } from '../lib/router.js';
@@ -11,10 +11,27 @@ import { visible } from '../lib/text.js';
 
 export const title = () => 'Overview';
 
+const HEALTH = 10000; // milliseconds between two questions for the checks
+
+// Asks for the checks beside the rest, because they can take seconds with thousands of queues.
+async function readHealth({ state, redraw }) {
+	if (state.isReading || Date.now() < (state.healthAt ?? 0) + HEALTH) return;
+	state.isReading = true;
+	try {
+		state.health = await get('health');
+		state.healthError = null;
+	} catch (error) {
+		state.healthError = error;
+	}
+	Object.assign(state, { isReading: false, healthAt: Date.now() });
+	redraw();
+}
+
 export async function load(view, signal) {
 	const { find, sort } = view.query;
+	readHealth(view);
 	const [overview, history] = await Promise.all([
-		get('overview', { limit: 200, find, sort }, signal),
+		get('overview', { limit: 200, find, sort, health: 0 }, signal),
 		get('history', { queue: '*' }, signal),
 	]);
 	return { overview, history };
@@ -40,7 +57,17 @@ function checkItem(check) {
 	);
 }
 
-function health(checks) {
+function health({ health: answer, healthError }) {
+	if (healthError) return panel('Health', null, errorBox(healthError));
+	if (!answer) {
+		return panel(
+			'Health',
+			null,
+			h('p', { class: 'quiet' }, 'Reading the checks'),
+			h('p', null, '\u00a0'),
+		);
+	}
+	const checks = answer.health ?? [];
 	const list = [...checks].sort((a, b) => ORDER[a.status] - ORDER[b.status]);
 	const bad = list.filter(({ status }) => status !== 'ok');
 	const good = list.length - bad.length;
@@ -231,8 +258,14 @@ function queueTable(overview, view) {
 export function draw({ overview, history }, view) {
 	return [
 		heading('Overview'),
-		notes([...(overview.notes ?? []), ...(history.notes ?? [])]),
-		health(overview.health ?? []),
+		notes([
+			...new Set(
+				[overview, history, view.state.health ?? {}].flatMap(
+					({ notes: list }) => list ?? [],
+				),
+			),
+		]),
+		health(view.state),
 		tiles(overview.totals, rowsOf(overview.queues)),
 		rateCharts(history),
 		queueTable(overview, view),
