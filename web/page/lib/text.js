@@ -24,7 +24,8 @@ export function brief(text, length = 200) {
 
 // Returns the place behind the string of JSON that begins at `start`; the end if it is cut off.
 function endOfString(json, start) {
-	for (let at = start + 1; ;) {
+	let at = start + 1;
+	while (true) {
 		const quote = json.indexOf('"', at);
 		if (quote < 0) return json.length;
 		let slashes = 0;
@@ -37,11 +38,14 @@ function endOfString(json, start) {
 // Cuts JSON text into strings, brackets, commas, colons, and all else between them.
 function* tokensOf(json) {
 	const other = /[{}[\],:]|[^\s{}[\],:"]+/g;
-	for (let at = 0; at < json.length;) {
+	let at = 0;
+	let quote = -1; // the next quotation mark at or behind `at`
+	while (at < json.length) {
 		other.lastIndex = at;
-		const quote = json.indexOf('"', at);
+		if (quote < at) quote = json.indexOf('"', at);
+		if (quote < 0) quote = Infinity;
 		const found = other.exec(json);
-		if (quote >= 0 && (!found || quote < found.index)) {
+		if (quote < (found?.index ?? json.length)) {
 			at = endOfString(json, quote);
 			yield json.slice(quote, at);
 		} else {
