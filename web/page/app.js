@@ -174,8 +174,8 @@ async function start() {
 	live.start(
 		async () => {
 			if (session.role === null && !session.database) await readSession().catch(() => {});
-			if (view && view.error?.code !== 'login' && (view.module?.isLive?.(view) ?? true))
-				load();
+			const isLive = view?.module?.isLive?.(view) ?? true;
+			if (view && view.error?.code !== 'login' && isLive) await load();
 		},
 		(state) => {
 			connection = state;

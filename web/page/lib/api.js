@@ -4,6 +4,7 @@ import { setServerTime } from './format.js';
 
 export let session = { role: null, readonly: true };
 let sessionEnded = () => {};
+const LONGEST = 30000; // milliseconds for an answer with data; an action may take longer
 
 // Sets what is done when the server says that the session has ended, or that another tab has begun
 // another one.
@@ -27,7 +28,10 @@ async function call(path, options) {
 		if (error.name === 'AbortError') throw error;
 		throw new ApiError(0, {
 			code: 'connection',
-			message: 'The page cannot reach pgq-web.',
+			message:
+				error.name === 'TimeoutError'
+					? 'pgq-web does not answer.'
+					: 'The page cannot reach pgq-web.',
 			hint: 'Check that pgq-web runs. The page tries again by itself.',
 		});
 	}
@@ -51,7 +55,10 @@ export function get(path, query = {}, signal = undefined) {
 		([, value]) => value !== '' && value !== null && value !== undefined,
 	);
 	const search = new URLSearchParams(filled).toString();
-	return call('/api/' + path + (search ? '?' + search : ''), { signal });
+	const signals = [AbortSignal.timeout(LONGEST), signal].filter(Boolean);
+	return call('/api/' + path + (search ? '?' + search : ''), {
+		signal: AbortSignal.any(signals),
+	});
 }
 
 export function post(path, body) {

@@ -13,19 +13,22 @@ let poll = 0;
 let retry = 0;
 let waiting = 0;
 let last = 0;
+let pause = LEAST;
 let refresh = () => {};
 let report = () => {};
 
+// Refreshes soon. The more time the last refresh has taken, the longer is the pause before the next
+// one, so that the page cannot keep a busy server busy.
 function tick() {
 	if (document.hidden || waiting) return;
-	waiting = setTimeout(
-		() => {
-			waiting = 0;
-			last = Date.now();
-			refresh();
-		},
-		Math.max(0, last + LEAST - Date.now()),
-	);
+	const wait = Math.max(0, last + pause - Date.now());
+	waiting = setTimeout(async () => {
+		const began = Date.now();
+		await refresh();
+		last = Date.now();
+		pause = Math.max(LEAST, 10 * (last - began));
+		waiting = 0;
+	}, wait);
 }
 
 function pollEvery(milliseconds) {
