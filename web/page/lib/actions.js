@@ -66,28 +66,25 @@ const ACTIONS = {
 			{ name: 'confirm', label: 'To confirm, type the name of the queue', mustBe: queue },
 		],
 	}),
-	redrive: ({ queue, error, count }) => ({
-		title: 'Redrive dead letters',
-		submit: 'Redrive',
-		args: ({ max_jobs }) =>
-			filled({
-				queue,
-				error_like: error === undefined ? undefined : likePattern(error),
-				max_jobs,
-			}),
-		done: (result) => `${plural(result, 'dead letter')} of ${queue} became jobs again.`,
-		text: [
-			'Turn ',
-			error === undefined ? 'all dead letters' : 'the dead letters',
-			' of ',
-			strong(queue),
-			error === undefined ? '' : [' with the error ', strong(error)],
-			' back into jobs',
-			count === undefined ? '' : ` (now ${plural(count, 'dead letter')})`,
-			'? They run again with all their attempts.',
-		],
-		fields: [{ name: 'max_jobs', label: 'At most this many (empty: all)', type: 'number' }],
-	}),
+	redrive: ({ queue, error, count }) => {
+		const like = error === undefined ? null : likePattern(error);
+		const which = like?.isWhole ? ' with the error ' : ' with an error that begins with ';
+		return {
+			title: 'Redrive dead letters',
+			submit: 'Redrive',
+			args: ({ max_jobs }) => filled({ queue, error_like: like?.pattern, max_jobs }),
+			done: (result) => `${plural(result, 'dead letter')} of ${queue} became jobs again.`,
+			text: [
+				like ? 'Turn the dead letters of ' : 'Turn all dead letters of ',
+				strong(queue),
+				like ? [which, strong(error)] : '',
+				' back into jobs',
+				count === undefined ? '' : ` (now ${plural(count, 'dead letter')})`,
+				'? They run again with all their attempts.',
+			],
+			fields: [{ name: 'max_jobs', label: 'At most this many (empty: all)', type: 'number' }],
+		};
+	},
 	enqueue: (queue) => ({
 		title: 'Enqueue a job',
 		submit: 'Enqueue',

@@ -78,8 +78,8 @@ function line(depth) {
 	return '\n' + '  '.repeat(Math.min(depth, 40));
 }
 
-// Returns the pattern of LIKE that matches exactly this error, or, if the error is too long for a
-// pattern (1,000 bytes), all errors that begin as it does.
+// Returns { pattern, isWhole }: the pattern of LIKE that matches exactly this error; or, if the error
+// is too long for a pattern (1,000 bytes), not isWhole, and a pattern of all errors that begin alike.
 export function likePattern(error) {
 	const encoder = new TextEncoder();
 	let pattern = '';
@@ -87,8 +87,8 @@ export function likePattern(error) {
 	for (const character of error) {
 		const next = /[%_\\]/.test(character) ? '\\' + character : character;
 		bytes += encoder.encode(next).length;
-		if (bytes > 990) return pattern + '%';
+		if (bytes > 990) return { pattern: pattern + '%', isWhole: false };
 		pattern += next;
 	}
-	return pattern;
+	return { pattern, isWhole: true };
 }

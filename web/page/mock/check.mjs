@@ -158,6 +158,18 @@ await check('purge asks for the name of the queue', async (page) => {
 	await page.waitForSelector('.message:has-text("345 jobs of mail were deleted")');
 });
 
+await check('redrive of an error names it, and sends its pattern', async (page) => {
+	await logIn(page, plain.base);
+	await page.waitForSelector('.role');
+	await page.goto(plain.base + '/dead?queue=mail');
+	await page.locator('tr', { hasText: 'no such mailbox' }).getByText('Redrive').click();
+	await page.waitForSelector('dialog strong:has-text("no such mailbox: ann@example.org")');
+	const sent = page.waitForRequest(/api\/action/);
+	await page.click('dialog button[type=submit]');
+	assert.equal((await sent).postDataJSON().error_like, 'no such mailbox: ann@example.org');
+	await page.waitForSelector('.message:has-text("12 dead letters of mail")');
+});
+
 await check('an error of an action shows its code and hint in the dialog', async (page) => {
 	await logIn(page, plain.base);
 	await page.waitForSelector('.role');
@@ -231,8 +243,10 @@ await check('JSON is laid out without a change of its content', async (page) => 
 		if (!layOut(long).includes('a '.repeat(4000000) + '",\n  "more": [\n    1'))
 			changed.push('long');
 		if (layOut('{"a":{"b":[]}}') !== '{\n  "a": {\n    "b": []\n  }\n}') changed.push('shape');
-		if (likePattern('100% of a_b\\c') !== '100\\% of a\\_b\\\\c') changed.push('pattern');
-		if (!likePattern('Ω'.repeat(600)).endsWith('Ω%')) changed.push('long pattern');
+		const like = likePattern('100% of a_b\\c');
+		if (like.pattern !== '100\\% of a\\_b\\\\c' || !like.isWhole) changed.push('pattern');
+		const cut = likePattern('Ω'.repeat(600));
+		if (!cut.pattern.endsWith('Ω%') || cut.isWhole) changed.push('long pattern');
 		return changed;
 	});
 	assert.deepEqual(result, []);
