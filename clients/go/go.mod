@@ -1,3 +1,3 @@
 module github.com/pgq-ext/pgq_ext/clients/go
 
-go 1.18
+go 1.19

@@ -1,6 +1,6 @@
 module github.com/pgq-ext/pgq_ext/clients/go/pgx4
 
-go 1.18
+go 1.19
 
 require (
 	github.com/jackc/pgconn v1.13.0

@@ -1,6 +1,6 @@
 module github.com/pgq-ext/pgq_ext/clients/go/pgx5
 
-go 1.18
+go 1.19
 
 require (
 	github.com/jackc/pgx/v5 v5.3.1
