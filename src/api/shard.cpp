@@ -67,7 +67,9 @@ set_shard(int32 shard)
 	spi_execute("INSERT INTO pgq_ext.shard (shard) VALUES ($1) "
 				"ON CONFLICT (only_row) DO UPDATE SET shard = EXCLUDED.shard",
 				number);
-	if ((!had || before != shard) && has_jobs())
+	if (had && before == shard)
+		return;
+	if (has_jobs())
 		refuse_jobs_of(had, before, shard);
 	refuse_pgmq();
 }
