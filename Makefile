@@ -71,7 +71,7 @@ dist:
 	packaging/dist.sh build
 
 format:
-	clang-format-14 -i $$(find src top test bench -name '*.cpp' -o -name '*.h')
+	clang-format-14 -i $$(find src top web test bench -name '*.cpp' -o -name '*.h')
 
 all install clean:
 	$(MAKE) $@
@@ -105,7 +105,7 @@ ifneq ($(SANITIZE),)
 PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-wrapv
 SHLIB_LINK = -fsanitize=$(SANITIZE)
 endif
-EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d)
+EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d) pgq-web web/page_files.cpp $(wildcard web/*.o web/*.d)
 
 # No bitcode: it would only serve to inline SQL functions into JIT-compiled queries.
 override with_llvm = no
@@ -161,6 +161,29 @@ pgq-top: $(TOP_OBJS)
 	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(TOP_OBJS) $(LDFLAGS) -L$(libdir) -lpq -lncursesw
 
 -include $(TOP_OBJS:.o=.d)
+
+# pgq-web serves a page with the queues: it uses the C++ library, libpq and cpp-httplib. No other target builds it.
+# What it shares with pgq-top is compiled in top/.
+WEB_OBJS = $(patsubst %.cpp,%.o,$(filter-out web/page_files.cpp,$(wildcard web/*.cpp))) web/page_files.o top/json.o top/text.o
+WEB_CXXFLAGS = $(TOP_CXXFLAGS) $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
+PAGE_FILES = $(shell find web/page -type f 2>/dev/null)
+
+ifneq ($(filter pgq-web,$(MAKECMDGOALS)),)
+ifneq ($(shell printf '\043include <httplib.h>\n' | $(CXX) -x c++ -std=c++20 -E - >/dev/null 2>&1 && echo found),found)
+$(error pgq-web needs cpp-httplib 0.11 or later: apt install libcpp-httplib-dev pkg-config)
+endif
+endif
+
+web/page_files.cpp: $(PAGE_FILES) $(if $(PAGE_FILES),web/page/.) web/embed.sh
+	web/embed.sh web/page >$@.new && mv $@.new $@
+
+web/%.o: web/%.cpp Makefile $(EXTENSION).control built_with
+	$(CXX) $(WEB_CXXFLAGS) -c -o $@ $<
+
+pgq-web: $(WEB_OBJS)
+	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(WEB_OBJS) $(LDFLAGS) -L$(libdir) -lpq -lcpp-httplib -lpthread
+
+-include $(wildcard web/*.d)
 
 install: install-man
 

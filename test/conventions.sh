@@ -32,7 +32,7 @@ git()
 
 sources()
 {
-	find src top test bench -name '*.cpp' -o -name '*.h' 2>/dev/null
+	find src top web test bench -name '*.cpp' -o -name '*.h' 2>/dev/null
 }
 
 # scheduled FILE: prints the names of the tests in a schedule
@@ -63,8 +63,8 @@ done | convention 'server headers are included in src/pg only'
 grep -rnE '# *include *"(\.\./)*(pg|engine|txn|catalog|rows|load|ring|jobs|worker|api)/' src/core test/unit 2>/dev/null |
 	convention 'src/core knows nothing of the server'
 
-grep -rnE '^# *include *<libpq-fe.h>|\bPQ[a-z][A-Za-z]+\(' test bench top --include='*.cpp' --include='*.h' |
-	grep -vE '^(test/pq/|top/link\.cpp:)' | convention 'libpq is spoken in test/pq and top/link.cpp only'
+grep -rnE '^# *include *<libpq-fe.h>|\bPQ[a-z][A-Za-z]+\(' test bench top web --include='*.cpp' --include='*.h' |
+	grep -vE '^(test/pq/|top/link\.cpp:|web/connection\.cpp:)' | convention 'libpq is spoken in test/pq, top/link.cpp and web/connection.cpp only'
 grep -rnE '^# *include *<n?curses.h>' top test --include='*.cpp' --include='*.h' | grep -v '^top/terminal.cpp:' |
 	convention 'ncurses is spoken in top/terminal.cpp only'
 grep -rnE --include='*.p[lm]' -e '->\{(stdin|stdout|stderr|query_cnt)\}|background_psql' test | grep -v '^test/perl/Session.pm:' |

@@ -1,0 +1,377 @@
+#include "connection.h"
+
+#include "../top/text.h"
+
+#include <libpq-fe.h>
+
+#include <charconv>
+#include <chrono>
+#include <poll.h>
+
+namespace web {
+
+namespace {
+
+/* Types of PostgreSQL by their OIDs, which never change (pg_type.dat). */
+constexpr Oid kBool = 16, kInt8 = 20, kInt2 = 21, kInt4 = 23, kOid = 26, kJson = 114, kFloat4 = 700,
+			  kFloat8 = 701;
+
+/*
+ * The settings of every session. A role may have other settings (ALTER ROLE), so they are set by
+ * statements. No statement may find functions or operators of other users.
+ */
+constexpr const char *kSetUp =
+	"SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on;"
+	" SET default_transaction_isolation = 'read committed'; SET statement_timeout = '5s';"
+	" SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s';"
+	" SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';"
+	" SET extra_float_digits = 1; SET bytea_output = 'hex'; SET jit = off; SET enable_mergejoin = "
+	"off";
+
+double
+now()
+{
+	using namespace std::chrono;
+	return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+std::string
+field(const PGresult *result, int code)
+{
+	const char *text = PQresultErrorField(result, code);
+	return text != nullptr ? text : "";
+}
+
+int
+status_of(const std::string &sqlstate)
+{
+	if (sqlstate == "42501")
+		return 403;
+	if (sqlstate == "57014" || sqlstate == "55P03")
+		return 504;
+	if (sqlstate.starts_with("08") || sqlstate.starts_with("57P") || sqlstate.starts_with("53"))
+		return 503;
+	return 422;
+}
+
+} // namespace
+
+std::string
+one_line(std::string_view text, size_t most)
+{
+	return top::shown(text.substr(0, most), top::Charset::ascii);
+}
+
+/* ---- rows ---- */
+
+void
+Rows::Clear::operator()(pg_result *result) const
+{
+	PQclear(result);
+}
+
+int
+Rows::size() const
+{
+	return PQntuples(result.get());
+}
+
+int
+Rows::columns() const
+{
+	return PQnfields(result.get());
+}
+
+std::string
+Rows::column(int n) const
+{
+	return PQfname(result.get(), n);
+}
+
+Kind
+Rows::kind(int n) const
+{
+	switch (PQftype(result.get(), n))
+	{
+		case kBool:
+			return Kind::flag;
+		case kInt2:
+		case kInt4:
+		case kOid:
+		case kFloat4:
+		case kFloat8:
+			return Kind::number;
+		case kInt8:
+			return Kind::exact;
+		case kJson:
+			return Kind::json;
+		default:
+			return Kind::text;
+	}
+}
+
+Value
+Rows::value(int row, int n) const
+{
+	if (PQgetisnull(result.get(), row, n))
+		return {};
+	return std::string(PQgetvalue(result.get(), row, n),
+					   static_cast<size_t>(PQgetlength(result.get(), row, n)));
+}
+
+Value
+Rows::value(int row, const char *column) const
+{
+	int n = PQfnumber(result.get(), column);
+	return n < 0 || row >= size() ? Value() : value(row, n);
+}
+
+std::optional<double>
+Rows::number(int row, const char *column) const
+{
+	Value text = value(row, column);
+	double number;
+	if (!text)
+		return {};
+	auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+	return error == std::errc() ? std::optional<double>(number) : std::nullopt;
+}
+
+/* ---- connecting ---- */
+
+void
+Connection::Finish::operator()(pg_conn *connection) const
+{
+	PQfinish(connection);
+}
+
+/*
+ * The database comes first: it may be a connection string, and the later parameters win over what
+ * it says.
+ */
+std::unique_ptr<Connection>
+Connection::open(const Address &address)
+{
+	std::vector<const char *> names, values;
+	auto give = [&](const char *name, const std::string &value) {
+		if (value.empty())
+			return;
+		names.push_back(name);
+		values.push_back(value.c_str());
+	};
+	const std::string encoding = "UTF8", program = "pgq-web", seconds = "10",
+					  milliseconds = "15000";
+	give("dbname", address.database);
+	give("host", address.host);
+	give("port", address.port);
+	give("user", address.user);
+	give("password", address.password);
+	give("client_encoding", encoding);
+	give("fallback_application_name", program);
+	give("connect_timeout", seconds);
+	give("tcp_user_timeout", milliseconds);
+	names.push_back(nullptr);
+	values.push_back(nullptr);
+
+	/* Connect. */
+	auto made = std::make_unique<Connection>();
+	made->conn.reset(PQconnectStartParams(names.data(), values.data(), 1));
+	made->finish_connecting(false);
+	return made;
+}
+
+void
+Connection::finish_connecting(bool is_reset)
+{
+	double until = now() + kConnectPatience;
+	PostgresPollingStatusType state = PGRES_POLLING_WRITING;
+	while (conn && PQstatus(conn.get()) != CONNECTION_BAD && state != PGRES_POLLING_OK)
+	{
+		if (!wait(state == PGRES_POLLING_WRITING ? POLLOUT : POLLIN, until))
+			break;
+		state = is_reset ? PQresetPoll(conn.get()) : PQconnectPoll(conn.get());
+		if (state == PGRES_POLLING_FAILED)
+			break;
+	}
+	if (state != PGRES_POLLING_OK)
+	{
+		std::string why = conn ? PQerrorMessage(conn.get()) : "out of memory";
+		if (conn && PQconnectionUsedPassword(conn.get()) && !is_reset)
+			throw Failure{401, "login", one_line(why)};
+		throw Failure{503, "database", "there is no connection to the database", one_line(why)};
+	}
+	PQsetnonblocking(conn.get(), 1);
+	/* Drop notices, which libpq would print. */
+	PQsetNoticeProcessor(
+		conn.get(), [](void *, const char *) {}, nullptr);
+	set_up();
+}
+
+void
+Connection::set_up()
+{
+	std::string_view rest = kSetUp;
+	while (!rest.empty())
+	{
+		std::string_view one = rest.substr(0, rest.find(';'));
+		rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+		run(std::string(one), {}, kConnectPatience);
+	}
+}
+
+/* Connect again after a loss. libpq keeps the password inside the connection. */
+void
+Connection::revive()
+{
+	if (!is_lost())
+	{
+		/* The server may have closed an idle connection. */
+		if (PQconsumeInput(conn.get()) && PQstatus(conn.get()) == CONNECTION_OK)
+			return;
+	}
+	if (!PQresetStart(conn.get()))
+		lose(PQerrorMessage(conn.get()));
+	finish_connecting(true);
+}
+
+bool
+Connection::is_lost() const
+{
+	return !conn || PQstatus(conn.get()) != CONNECTION_OK;
+}
+
+bool
+Connection::used_password() const
+{
+	return PQconnectionUsedPassword(conn.get()) != 0;
+}
+
+std::string
+Connection::server_host() const
+{
+	const char *host = PQhost(conn.get());
+	return host == nullptr || host[0] == '/' || host[0] == '@' || host[0] == '\0' ? "[local]"
+																				  : host;
+}
+
+/* ---- statements ---- */
+
+bool
+Connection::wait(short events, double until)
+{
+	double left = until - now();
+	if (left <= 0)
+		return false;
+	pollfd wanted = {PQsocket(conn.get()), events, 0};
+	return poll(&wanted, 1, static_cast<int>(left * 1000) + 1) > 0;
+}
+
+/* Make the connection unusable: its state is not known. The next call connects again. */
+void
+Connection::lose(const std::string &why)
+{
+	std::string reason = one_line(why);
+	if (conn && PQstatus(conn.get()) == CONNECTION_OK)
+	{
+		/* PQreset is the only way to close a connection and keep its parameters. */
+		PQresetStart(conn.get());
+	}
+	throw Failure{503, "database", "the connection to the database was lost", reason};
+}
+
+void
+Connection::fail_by(pg_result *result)
+{
+	std::string sqlstate = field(result, PG_DIAG_SQLSTATE);
+	Failure failure{status_of(sqlstate), sqlstate.empty() ? "database" : sqlstate,
+					field(result, PG_DIAG_MESSAGE_PRIMARY), field(result, PG_DIAG_MESSAGE_DETAIL),
+					field(result, PG_DIAG_MESSAGE_HINT)};
+	if (failure.message.empty())
+		failure.message = one_line(PQresultErrorMessage(result));
+	if (failure.code == "database")
+		failure.status = 503;
+	throw failure;
+}
+
+/* Send one statement, and wait for its rows. Every result is read, so that the next one can be sent. */
+Rows
+Connection::run(const std::string &sql, const Values &values, double patience)
+{
+	/* Send the statement. */
+	std::vector<const char *> parameters;
+	for (const Value &value : values)
+		parameters.push_back(value ? value->c_str() : nullptr);
+	double until = now() + patience;
+	if (!PQsendQueryParams(conn.get(), sql.c_str(), static_cast<int>(parameters.size()), nullptr,
+						   parameters.data(), nullptr, nullptr, 0))
+		lose(PQerrorMessage(conn.get()));
+	for (int left = 1; left != 0;)
+	{
+		left = PQflush(conn.get());
+		bool is_ready = left >= 0 && (left == 0 || wait(POLLIN | POLLOUT, until));
+		if (!is_ready || !PQconsumeInput(conn.get()))
+			lose(left >= 0 && !is_ready ? "no answer" : PQerrorMessage(conn.get()));
+	}
+	/* Read its results; the first error, or the last rows, count. */
+	std::unique_ptr<PGresult, void (*)(PGresult *)> last(nullptr, PQclear);
+	for (;;)
+	{
+		while (PQisBusy(conn.get()))
+			if (!wait(POLLIN, until) || !PQconsumeInput(conn.get()))
+				lose(PQstatus(conn.get()) == CONNECTION_OK ? "no answer"
+														   : PQerrorMessage(conn.get()));
+		PGresult *result = PQgetResult(conn.get());
+		if (result == nullptr)
+			break;
+		if (!last || PQresultStatus(last.get()) != PGRES_FATAL_ERROR)
+			last.reset(result);
+		else
+			PQclear(result);
+	}
+	if (!last)
+		lose(PQerrorMessage(conn.get()));
+	if (PQresultStatus(last.get()) != PGRES_TUPLES_OK &&
+		PQresultStatus(last.get()) != PGRES_COMMAND_OK)
+		fail_by(last.get());
+	return Rows(last.release());
+}
+
+/* Run a statement that changes nothing. An old connection may turn out to be lost: try once more. */
+Rows
+Connection::read(const std::string &sql, const Values &values)
+{
+	revive();
+	try
+	{
+		return run(sql, values, kReadPatience);
+	}
+	catch (const Failure &failure)
+	{
+		if (!is_lost() && !failure.code.starts_with("57P"))
+			throw;
+	}
+	revive();
+	return run(sql, values, kReadPatience);
+}
+
+Rows
+Connection::act(const std::string &sql, const Values &values)
+{
+	read("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+	try
+	{
+		run("SET LOCAL statement_timeout = '60s'", {}, kReadPatience);
+		Rows rows = run(sql, values, kActionPatience);
+		run("COMMIT", {}, kActionPatience);
+		return rows;
+	}
+	catch (const Failure &)
+	{
+		if (PQstatus(conn.get()) == CONNECTION_OK &&
+			PQtransactionStatus(conn.get()) != PQTRANS_IDLE)
+			run("ROLLBACK", {}, kReadPatience);
+		throw;
+	}
+}
+
+} // namespace web

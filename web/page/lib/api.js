@@ -1,0 +1,96 @@
+// Speaks with pgq-web: see docs/web.md for the addresses. Keeps the session of the reader.
+import { PREFIX } from './router.js';
+import { setServerTime } from './format.js';
+
+export let session = { role: null, readonly: true };
+let sessionEnded = () => {};
+const LONGEST = 30000; // milliseconds for an answer with data; an action may take longer
+
+// Sets what is done when the server says that the session has ended, or that another tab has begun
+// another one.
+export function onSessionEnd(run) {
+	sessionEnded = run;
+}
+
+// An error as the server reports it: message, detail and hint.
+export class ApiError extends Error {
+	constructor(status, { code, message, detail, hint }) {
+		super(message ?? `The server answered with status ${status}.`);
+		Object.assign(this, { status, code: code ?? String(status), detail, hint });
+	}
+}
+
+async function call(path, options) {
+	let response;
+	try {
+		response = await fetch(PREFIX + path, { credentials: 'same-origin', ...options });
+	} catch (error) {
+		if (error.name === 'AbortError') throw error;
+		throw new ApiError(0, {
+			code: 'connection',
+			message:
+				error.name === 'TimeoutError'
+					? 'pgq-web does not answer.'
+					: 'The page cannot reach pgq-web.',
+			hint: 'Check that pgq-web runs. The page tries again by itself.',
+		});
+	}
+	const isJson = (response.headers.get('content-type') ?? '').startsWith('application/json');
+	let body = null;
+	try {
+		body = isJson ? await response.json() : null;
+	} catch (error) {
+		if (error.name === 'AbortError') throw error;
+	}
+	if (response.ok && body !== null) return body;
+	const text = response.ok ? { message: 'The answer of pgq-web is not complete.' } : {};
+	const error = new ApiError(response.status, body?.error ?? text);
+	if (['login', 'csrf'].includes(error.code) && path !== '/api/login') sessionEnded();
+	throw error;
+}
+
+// Asks for data. Members of `query` that are empty are left out.
+export function get(path, query = {}, signal = undefined) {
+	const filled = Object.entries(query).filter(
+		([, value]) => value !== '' && value !== null && value !== undefined,
+	);
+	const search = new URLSearchParams(filled).toString();
+	const signals = [AbortSignal.timeout(LONGEST), signal].filter(Boolean);
+	return call('/api/' + path + (search ? '?' + search : ''), {
+		signal: AbortSignal.any(signals),
+	});
+}
+
+export function post(path, body) {
+	return call('/api/' + path, {
+		method: 'POST',
+		headers: { 'Content-Type': 'application/json', 'X-PGQ-CSRF': session.csrf ?? '' },
+		body: JSON.stringify(body),
+	});
+}
+
+function keep(answer) {
+	session = answer;
+	setServerTime(answer.now);
+	return answer;
+}
+
+export async function readSession() {
+	return keep(await get('session'));
+}
+
+export async function logIn(role, password) {
+	return keep(await post('login', { role, password }));
+}
+
+export async function logOut() {
+	return keep(await post('logout', {}));
+}
+
+// Returns why actions cannot be run, or null if they can.
+export function whyNoActions() {
+	if (session.readonly)
+		return 'pgq-web was started with --read-only, so actions are switched off.';
+	if (!session.role) return 'Log in as a database role to run actions.';
+	return null;
+}
