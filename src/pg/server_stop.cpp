@@ -29,4 +29,10 @@ server_is_stopping()
 	return line != nullptr && strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
 }
 
+bool
+postmaster_has_ended()
+{
+	return IsUnderPostmaster && !PostmasterIsAliveInternal();
+}
+
 } // namespace pgq

@@ -1,4 +1,4 @@
-/* Tells whether the whole server is being stopped, not only one process. */
+/* Tells whether the whole server is being stopped or has lost its postmaster. */
 #pragma once
 
 namespace pgq {
@@ -9,5 +9,12 @@ namespace pgq {
  * signal handler.
  */
 bool server_is_stopping();
+
+/*
+ * Return whether the postmaster has ended. Asks the kernel each time, which costs a system call:
+ * PostmasterIsAlive() may not know of the end yet when another process has already ended because
+ * of it.
+ */
+bool postmaster_has_ended();
 
 } // namespace pgq

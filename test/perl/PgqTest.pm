@@ -191,9 +191,12 @@ sub wait_for
 }
 
 # Waits until the server has restarted by itself.
+# Waits until the server has started again after the crash of a process that has been reaped (wait_until_down). A session from before the
+# crash could still answer, until its process gets the postmaster's signal.
 sub wait_until_up
 {
 	my ($node) = @_;
+	end_sessions($node);
 	return wait_for($node, 'NOT pg_is_in_recovery()');
 }
 

@@ -212,7 +212,7 @@ subtest 'topics' => sub
 sql(q{CREATE ROLE hand LOGIN; CREATE ROLE other_hand LOGIN; GRANT EXECUTE ON FUNCTION pgq_claim, pgq_ack TO hand, other_hand;
 	CREATE TABLE done (job_id bigint); GRANT INSERT ON done TO hand, other_hand});
 my $handle = q{CREATE OR REPLACE FUNCTION handle(job pgq_ext.claimed_job) RETURNS void LANGUAGE plpgsql AS $$
-	BEGIN IF job.payload = '"fails"' THEN RAISE 'secret of %', job.payload; END IF; PERFORM pg_sleep(60) WHERE job.payload = '"sleeps"'; INSERT INTO done SELECT job.job_id; END $$};
+	BEGIN IF job.payload = '"fails"' THEN RAISE 'secret of %', job.payload; END IF; PERFORM pg_advisory_xact_lock(4711) WHERE job.payload = '"waits"'; INSERT INTO done SELECT job.job_id; END $$};
 sub handler_waits { return sql("SELECT waits_for FROM pgq_ext.job_status WHERE queue = '$_[0]'") }
 
 subtest 'handlers' => sub
@@ -268,15 +268,18 @@ subtest 'handler calls' => sub
 subtest 'handler workers' => sub
 {
 	is_well('handler workers');
-	my $asleep = sql(q{SELECT pgq_enqueue('h', '"sleeps"')});
-	wait_for($node, "count(*) = 1 FROM pgq_ext.lease WHERE job_id = $asleep");
+	# The call waits for a lock: pg_sleep() may end early when the clock is set.
+	sql('SELECT pg_advisory_lock(4711)');
+	my $waiting = sql(q{SELECT pgq_enqueue('h', '"waits"')});
+	wait_for($node, "count(*) = 1 FROM pgq_ext.lease WHERE job_id = $waiting");
 	create_queue($node, 'h2');
 	sql(q{SELECT pgq_set_handler('h2', 'handle(pgq_ext.claimed_job)', run_as => 'other_hand'), pgq_enqueue('h2', '3')});
 	wait_until(q{waits_for = 'a worker slot for its handler (pgq_ext.max_handler_workers)' FROM pgq_ext.job_status WHERE queue = 'h2'});
 	is_well('handler workers');
 	set_clock($node, 400);
 	is_health('handler workers', 'warn', qr/^queue "h2" has none, and its oldest job is ready for 00:0[67]:/, 'for minutes');
-	sql("SELECT pgq_cancel($asleep)");
+	sql("SELECT pgq_cancel($waiting)");
+	sql('SELECT pg_advisory_unlock(4711)');
 	is_well('handler workers');
 	set_clock($node, 0);
 	wait_for($node, q{count(*) = 0 FROM pgq_ext.job_status WHERE queue = 'h2'});
@@ -323,7 +326,7 @@ subtest 'watched tables' => sub
 	sql(q{ALTER TABLE watched RENAME b TO d});
 	is_health('watched tables', 'fail', qr/target queue:gone: column "b" of watched table public.watched does not exist/, 'a column of the key');
 	sql(q{ALTER TABLE watched RENAME d TO b});
-	sql(q{SELECT pgq_drop_queue('gone')});
+	sql(q{SELECT pgq_drop_queue('gone', force => true)});
 	is_health('watched tables', 'fail', qr/target queue:gone: queue "gone" of the watch does not exist/, 'a dropped queue');
 	sql(q{SELECT pgq_unwatch_table('watched', 'gone')});
 	is_well('watched tables');

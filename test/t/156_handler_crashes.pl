@@ -158,17 +158,24 @@ sub calls_for_ten
 {
 	hold();
 	my @calm = map { enqueue($node, $_) } 'calm', 'still';
-	for my $end ('immediate', 'immediate', 'kill', 'kill', 'kill')
+	for my $end ('immediate', 'immediate', 'kill', 'kill', 'kill', 'scheduler last')
 	{
 		worker_of($node, 'calm');
+		my @workers = split /\n/, sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgq_ext handler'});
 		my $pid = postmaster();
-		$end eq 'kill' ? $node->kill9 : $node->stop($end);
+		my $scheduler = scheduler_pid($node);
+		# Stopped, it sees the leases that the workers lose by their exit before it sees that the postmaster has ended.
+		kill 'STOP', $scheduler if $end eq 'scheduler last';
+		$end eq 'immediate' ? $node->stop($end) : $node->kill9;
 		wait_until_down($pid);
+		wait_until_down($_) for @workers;
+		kill 'CONT', $scheduler if $end eq 'scheduler last';
+		wait_until_down($scheduler);
 		start_again();
 	}
 	worker_of($node, 'calm');
 	go_on();
-	is_first_attempt($_, 'a stop in mode immediate, twice, and kill -9 of the postmaster, three times') for @calm;
+	is_first_attempt($_, 'a stop in mode immediate, twice, and kill -9 of the postmaster, four times') for @calm;
 	is(sql(q{SELECT count(*) FROM pgq_ext.handler WHERE next_try_at > now()}), '0', '... no handler rests');
 }
 

@@ -4,6 +4,7 @@
  * lost, and the duty tries again later. See README.md, "Lost leases".
  */
 #include "engine/hold.h"
+#include "pg/server_stop.h"
 #include "pg/stop_point.h"
 #include "steps/attempt.h"
 #include "txn/effects.h"
@@ -107,6 +108,13 @@ count_batch(const QueueRef &ref)
 		Batch batch;
 		reserve_lease_effects(kLostMax);
 		collect(ref, &batch);
+		/*
+		 * If the postmaster is killed, all processes end, and lose their leases by that. No job is
+		 * at fault, so count no attempt. A wait for the latch does not notice the end of the
+		 * postmaster while the latch is set.
+		 */
+		if (postmaster_has_ended())
+			proc_exit(1);
 		stop_point("reap");
 		enough = count_each(batch);
 		result.full = batch.n == kLostMax;
