@@ -71,7 +71,7 @@ dist:
 	packaging/dist.sh build
 
 format:
-	clang-format-14 -i $$(find src top web test bench -name '*.cpp' -o -name '*.h')
+	clang-format-14 -i $$(find src shared top web test bench -name '*.cpp' -o -name '*.h')
 
 all install clean:
 	$(MAKE) $@
@@ -105,7 +105,7 @@ ifneq ($(SANITIZE),)
 PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-wrapv
 SHLIB_LINK = -fsanitize=$(SANITIZE)
 endif
-EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d) pgq-web web/page_files.cpp $(wildcard web/*.o web/*.d)
+EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d) pgq-web web/page_files.cpp $(wildcard web/*.o web/*.d shared/*.o shared/*.d)
 
 # No bitcode: it would only serve to inline SQL functions into JIT-compiled queries.
 override with_llvm = no
@@ -149,12 +149,15 @@ $(OBJS:.o=.d): ;
 
 # pgq-top is a client program: it uses the C++ library, libpq and ncurses. It is left out if their headers are
 # missing.
-TOP_OBJS = $(patsubst %.cpp,%.o,$(wildcard top/*.cpp))
-TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -MMD -MP -I$(includedir) \
+TOP_OBJS = $(patsubst %.cpp,%.o,$(wildcard top/*.cpp shared/*.cpp))
+TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -MMD -MP -I. -I$(includedir) \
                -D_GNU_SOURCE -D'PGQ_VERSION="$(EXTVERSION)"' $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) \
                $(COPT)
 
 top/%.o: top/%.cpp Makefile $(EXTENSION).control built_with
+	$(CXX) $(TOP_CXXFLAGS) -c -o $@ $<
+
+shared/%.o: shared/%.cpp Makefile $(EXTENSION).control built_with
 	$(CXX) $(TOP_CXXFLAGS) -c -o $@ $<
 
 pgq-top: $(TOP_OBJS)
@@ -163,8 +166,7 @@ pgq-top: $(TOP_OBJS)
 -include $(TOP_OBJS:.o=.d)
 
 # pgq-web serves a page with the queues: it uses the C++ library, libpq and cpp-httplib. No other target builds it.
-# What it shares with pgq-top is compiled in top/.
-WEB_OBJS = $(patsubst %.cpp,%.o,$(filter-out web/page_files.cpp,$(wildcard web/*.cpp))) web/page_files.o top/json.o top/text.o
+WEB_OBJS = $(patsubst %.cpp,%.o,$(filter-out web/page_files.cpp,$(wildcard web/*.cpp))) web/page_files.o $(patsubst %.cpp,%.o,$(wildcard shared/*.cpp))
 WEB_CXXFLAGS = $(TOP_CXXFLAGS) $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
 PAGE_FILES = $(shell find web/page -type f 2>/dev/null)
 

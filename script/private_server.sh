@@ -33,7 +33,7 @@ fi
 # build_and_install DESTDIR
 build_and_install()
 {
-	local sources=(Makefile pgq_ext.control src top)
+	local sources=(Makefile pgq_ext.control src shared top)
 	if [ "$build_directory" != . ]; then
 		[ ! -d upgrade ] || sources+=(upgrade)
 		mkdir -p "$build_directory" &&
