@@ -117,7 +117,8 @@ not_there = $(error there is no $(named): install postgresql-server-dev-$(PG))
 PG_CONFIG ?= $(or $(wildcard $(named)), \
              $(if $(named),$(if $(filter-out clean,$(or $(MAKECMDGOALS),all)),$(not_there))), \
              $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin/pg_config))), pg_config)
-# "make install" installs this beside psql, unless TOP=no. (PROGRAM would be built from OBJS.)
+# "make install" installs pgq-top and pgq-web beside psql, if their libraries are there, and unless TOP=no or WEB=no. (PROGRAM
+# would be built from OBJS.)
 top_headers := $(shell printf '\043include <libpq-fe.h>\n\043include <curses.h>\n' | \
                     $(CXX) -x c++ -E -I"$$($(PG_CONFIG) --includedir)" - >/dev/null 2>&1 && echo found)
 ifeq ($(TOP),no)
@@ -125,6 +126,18 @@ else ifeq ($(top_headers),found)
 SCRIPTS_built = pgq-top
 else
 $(info pgq-top is left out: it takes libpq-dev and libncurses-dev)
+endif
+# The library decides by macros, which pkg-config tells, how its types look.
+web_flags := $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
+web_headers := $(shell printf '\043include <libpq-fe.h>\n\043include <httplib.h>\n' | \
+                    $(CXX) -x c++ -std=c++20 $(web_flags) -E -I"$$($(PG_CONFIG) --includedir)" - >/dev/null 2>&1 && \
+                    pkg-config --exists 'cpp-httplib >= 0.11' && echo found)
+web_needs = it takes libpq-dev, libcpp-httplib-dev 0.11 or newer, and pkg-config
+ifeq ($(WEB),no)
+else ifeq ($(web_headers),found)
+SCRIPTS_built += pgq-web
+else
+$(info pgq-web is left out: $(web_needs))
 endif
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -165,14 +178,15 @@ pgq-top: $(TOP_OBJS)
 
 -include $(TOP_OBJS:.o=.d)
 
-# pgq-web serves a page with the queues: it uses the C++ library, libpq and cpp-httplib. No other target builds it.
+# pgq-web serves a page with the queues: it uses the C++ library, libpq and cpp-httplib. It is left out, as pgq-top is, if their
+# headers are missing.
 WEB_OBJS = $(patsubst %.cpp,%.o,$(filter-out web/page_files.cpp,$(wildcard web/*.cpp))) web/page_files.o $(patsubst %.cpp,%.o,$(wildcard shared/*.cpp))
-WEB_CXXFLAGS = $(TOP_CXXFLAGS) $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
+WEB_CXXFLAGS = $(TOP_CXXFLAGS) $(web_flags)
 PAGE_FILES = $(shell find web/page -type f 2>/dev/null)
 
 ifneq ($(filter pgq-web,$(MAKECMDGOALS)),)
-ifneq ($(shell printf '\043include <httplib.h>\n' | $(CXX) -x c++ -std=c++20 -E - >/dev/null 2>&1 && echo found),found)
-$(error pgq-web needs cpp-httplib 0.11 or later: apt install libcpp-httplib-dev pkg-config)
+ifneq ($(web_headers),found)
+$(error pgq-web cannot be built: $(web_needs))
 endif
 endif
 
@@ -183,7 +197,7 @@ web/%.o: web/%.cpp Makefile $(EXTENSION).control built_with
 	$(CXX) $(WEB_CXXFLAGS) -c -o $@ $<
 
 pgq-web: $(WEB_OBJS)
-	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(WEB_OBJS) $(LDFLAGS) -L$(libdir) -lpq -lcpp-httplib -lpthread
+	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(WEB_OBJS) $(LDFLAGS) -L$(libdir) -lpq $(shell pkg-config --libs cpp-httplib) -lpthread
 
 -include $(wildcard web/*.d)
 
@@ -193,7 +207,7 @@ install: install-man
 install-man:
 ifneq ($(SCRIPTS_built),)
 	$(MKDIR_P) '$(DESTDIR)$(mandir)/man1'
-	$(INSTALL_DATA) top/pgq-top.1 '$(DESTDIR)$(mandir)/man1/'
+	$(INSTALL_DATA) $(foreach program,$(SCRIPTS_built),$(program:pgq-%=%)/$(program).1) '$(DESTDIR)$(mandir)/man1/'
 endif
 
 # The checks of .clang-tidy, on all files or some: make tidy T=src/core/cron.cpp
