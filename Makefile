@@ -2,7 +2,7 @@
 
 # Targets that need no installed PostgreSQL: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-all check-unit check-model check-conventions check-runner check-odr check-clients check-monitoring \
-           check-failover check-shards check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
+           check-failover check-shards check-web check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
            check-pg_upgrade check-pgmq check-packages ci-push ci-full ci-nightly torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny \
            bench-instructions check-instructions format drill deb dist
 
