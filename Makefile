@@ -2,7 +2,7 @@
 
 # Targets that need no installed PostgreSQL: their scripts install what is missing.
 SCRIPTED = setup quickstart check check-all check-unit check-model check-conventions check-runner check-odr check-clients check-monitoring \
-           check-failover check-shards check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
+           check-failover check-shards check-web check-regress check-before check-isolation check-tiny check-tap check-pgtap check-torture \
            check-pg_upgrade check-pgmq check-packages ci-push ci-full ci-nightly torture strict bench bench-short bench-tiny bench-rivals bench-rivals-tiny \
            bench-instructions check-instructions format drill deb dist
 
@@ -71,7 +71,7 @@ dist:
 	packaging/dist.sh build
 
 format:
-	clang-format-14 -i $$(find src top web test bench -name '*.cpp' -o -name '*.h')
+	clang-format-14 -i $$(find src shared top web test bench -name '*.cpp' -o -name '*.h')
 
 all install clean:
 	$(MAKE) $@
@@ -105,7 +105,7 @@ ifneq ($(SANITIZE),)
 PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-wrapv
 SHLIB_LINK = -fsanitize=$(SANITIZE)
 endif
-EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d) pgq-web web/page_files.cpp $(wildcard web/*.o web/*.d)
+EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d) pgq-web web/page_files.cpp $(wildcard web/*.o web/*.d shared/*.o shared/*.d)
 
 # No bitcode: it would only serve to inline SQL functions into JIT-compiled queries.
 override with_llvm = no
@@ -117,7 +117,8 @@ not_there = $(error there is no $(named): install postgresql-server-dev-$(PG))
 PG_CONFIG ?= $(or $(wildcard $(named)), \
              $(if $(named),$(if $(filter-out clean,$(or $(MAKECMDGOALS),all)),$(not_there))), \
              $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin/pg_config))), pg_config)
-# "make install" installs this beside psql, unless TOP=no. (PROGRAM would be built from OBJS.)
+# "make install" installs pgq-top and pgq-web beside psql, if their libraries are there, and unless TOP=no or WEB=no. (PROGRAM
+# would be built from OBJS.)
 top_headers := $(shell printf '\043include <libpq-fe.h>\n\043include <curses.h>\n' | \
                     $(CXX) -x c++ -E -I"$$($(PG_CONFIG) --includedir)" - >/dev/null 2>&1 && echo found)
 ifeq ($(TOP),no)
@@ -125,6 +126,18 @@ else ifeq ($(top_headers),found)
 SCRIPTS_built = pgq-top
 else
 $(info pgq-top is left out: it takes libpq-dev and libncurses-dev)
+endif
+# The library decides by macros, which pkg-config tells, how its types look.
+web_flags := $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
+web_headers := $(shell printf '\043include <libpq-fe.h>\n\043include <httplib.h>\n' | \
+                    $(CXX) -x c++ -std=c++20 $(web_flags) -E -I"$$($(PG_CONFIG) --includedir)" - >/dev/null 2>&1 && \
+                    pkg-config --exists 'cpp-httplib >= 0.11' && echo found)
+web_needs = it takes libpq-dev, libcpp-httplib-dev 0.11 or newer, and pkg-config
+ifeq ($(WEB),no)
+else ifeq ($(web_headers),found)
+SCRIPTS_built += pgq-web
+else
+$(info pgq-web is left out: $(web_needs))
 endif
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -149,12 +162,15 @@ $(OBJS:.o=.d): ;
 
 # pgq-top is a client program: it uses the C++ library, libpq and ncurses. It is left out if their headers are
 # missing.
-TOP_OBJS = $(patsubst %.cpp,%.o,$(wildcard top/*.cpp))
-TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -MMD -MP -I$(includedir) \
+TOP_OBJS = $(patsubst %.cpp,%.o,$(wildcard top/*.cpp shared/*.cpp))
+TOP_CXXFLAGS = -std=c++20 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -MMD -MP -I. -I$(includedir) \
                -D_GNU_SOURCE -D'PGQ_VERSION="$(EXTVERSION)"' $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all) \
                $(COPT)
 
 top/%.o: top/%.cpp Makefile $(EXTENSION).control built_with
+	$(CXX) $(TOP_CXXFLAGS) -c -o $@ $<
+
+shared/%.o: shared/%.cpp Makefile $(EXTENSION).control built_with
 	$(CXX) $(TOP_CXXFLAGS) -c -o $@ $<
 
 pgq-top: $(TOP_OBJS)
@@ -162,15 +178,15 @@ pgq-top: $(TOP_OBJS)
 
 -include $(TOP_OBJS:.o=.d)
 
-# pgq-web serves a page with the queues: it uses the C++ library, libpq and cpp-httplib. No other target builds it.
-# What it shares with pgq-top is compiled in top/.
-WEB_OBJS = $(patsubst %.cpp,%.o,$(filter-out web/page_files.cpp,$(wildcard web/*.cpp))) web/page_files.o top/json.o top/text.o
-WEB_CXXFLAGS = $(TOP_CXXFLAGS) $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
+# pgq-web serves a page with the queues: it uses the C++ library, libpq and cpp-httplib. It is left out, as pgq-top is, if their
+# headers are missing.
+WEB_OBJS = $(patsubst %.cpp,%.o,$(filter-out web/page_files.cpp,$(wildcard web/*.cpp))) web/page_files.o $(patsubst %.cpp,%.o,$(wildcard shared/*.cpp))
+WEB_CXXFLAGS = $(TOP_CXXFLAGS) $(web_flags)
 PAGE_FILES = $(shell find web/page -type f 2>/dev/null)
 
 ifneq ($(filter pgq-web,$(MAKECMDGOALS)),)
-ifneq ($(shell printf '\043include <httplib.h>\n' | $(CXX) -x c++ -std=c++20 -E - >/dev/null 2>&1 && echo found),found)
-$(error pgq-web needs cpp-httplib 0.11 or later: apt install libcpp-httplib-dev pkg-config)
+ifneq ($(web_headers),found)
+$(error pgq-web cannot be built: $(web_needs))
 endif
 endif
 
@@ -181,7 +197,7 @@ web/%.o: web/%.cpp Makefile $(EXTENSION).control built_with
 	$(CXX) $(WEB_CXXFLAGS) -c -o $@ $<
 
 pgq-web: $(WEB_OBJS)
-	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(WEB_OBJS) $(LDFLAGS) -L$(libdir) -lpq -lcpp-httplib -lpthread
+	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(WEB_OBJS) $(LDFLAGS) -L$(libdir) -lpq $(shell pkg-config --libs cpp-httplib) -lpthread
 
 -include $(wildcard web/*.d)
 
@@ -191,7 +207,7 @@ install: install-man
 install-man:
 ifneq ($(SCRIPTS_built),)
 	$(MKDIR_P) '$(DESTDIR)$(mandir)/man1'
-	$(INSTALL_DATA) top/pgq-top.1 '$(DESTDIR)$(mandir)/man1/'
+	$(INSTALL_DATA) $(foreach program,$(SCRIPTS_built),$(program:pgq-%=%)/$(program).1) '$(DESTDIR)$(mandir)/man1/'
 endif
 
 # The checks of .clang-tidy, on all files or some: make tidy T=src/core/cron.cpp

@@ -65,10 +65,35 @@ check 'installing says what to add to shared_preload_libraries' said 'shared_pre
 check 'installing changes no cluster' [ "$settings" = "$(settings)" ]
 check 'every file that is told of is there' eval '! dpkg --verify | grep .'
 check 'pgq-top has a manual page' [ -s /usr/share/man/man1/pgq-top.1.gz ]
+check 'pgq-web has a manual page' [ -s /usr/share/man/man1/pgq-web.1.gz ]
+check 'pgq-web has a manual page' [ -s /usr/share/man/man1/pgq-web.1.gz ]
 check 'install.md: the library is preloaded' follow 1 '2,$'
 check 'install.md: the first jobs' follow 2
 check 'a job was handed out' said '\{"to": "ada@example.org"\}'
 check 'pgq-top shows the queue' said '^ *mail +active +0 +0 +0 +0 '
+
+# web_shows TEXT: starts pgq-web, and asks it for its page and for the queues
+web_shows()
+{
+	local web status
+	setpriv --reuid=postgres --regid=postgres --init-groups pgq-web --listen 127.0.0.1:0 jobs >"$out/web" 2>&1 </dev/null &
+	web=$!
+	until grep -q '^pgq-web: http' "$out/web"; do
+		kill -0 $web || { cat "$out/web"; return 1; }
+		sleep 0.1
+	done
+	TEXT=$1 perl -MHTTP::Tiny -e '
+		my ($page) = <STDIN> =~ m{(http://\S+)} or die;
+		for ([ "", "<title>" ], [ "api/overview", $ENV{TEXT} ]) {
+			my $answer = HTTP::Tiny->new->get($page . $_->[0]);
+			$answer->{success} && index($answer->{content}, $_->[1]) >= 0 or die "$answer->{status} $answer->{content}";
+		}' <"$out/web"
+	status=$?
+	kill $web
+	wait $web
+	return $status
+}
+check 'pgq-web shows the queue' web_shows '"mail"'
 
 for version in source/upgrade/pgq_ext--*.sql; do
 	version=$(basename -s .sql "$version" | sed -n 's/^pgq_ext--\([^-]*\)$/\1/p')

@@ -1,11 +1,12 @@
 #!/bin/bash
-# Shows pgq_ext at work on a throw-away server: every file below a directory is a job, four shell loops are the workers.
+# Shows pgq_ext at work on a throw-away server: every file below a directory is a job, four shell loops are the workers, and
+# pgq-web serves a page.
 #
 #   quickstart/quickstart.sh [--keep] [--data FOLDER] [DIRECTORY]    default: /usr/share/doc
 #   quickstart/quickstart.sh --stop [--data FOLDER]
 #
-#   --keep         leave the server running, and tell how to reach it; not with a PG that takes a root of another release
-#   --stop         stop the server that --keep left, and remove its folder
+#   --keep         leave the server and the page running, and tell how to reach them; not with a PG that takes a root of another release
+#   --stop         stop what --keep left, and remove its folder
 #   --data FOLDER  where the server lives; default: ./quickstart-data, or a new folder where the server's user
 #                  cannot reach that
 set -uo pipefail
@@ -43,12 +44,22 @@ sql()
 	psql -XqAt -v ON_ERROR_STOP=1 "$@"
 }
 
+# Stops the page in this folder. The number of its process may by now be that of another program.
+stop_page()
+{
+	local pid
+	{ read -r pid <"$folder/page.pid"; } 2>/dev/null || return 0
+	[[ $(readlink "/proc/$pid/exe") != "$folder/root/"*/pgq-web ]] || kill -KILL "$pid"
+	rm -f "$folder/page.pid"
+}
+
 script/setup.sh --run || exit
 . script/version.sh
 # A server in a root ends with the command.
 [ -z "${PG:-}" ] || can_be_here "$PG" || ! $keep ||
 	die "no --keep with PostgreSQL $PG: this release has not got it, and a server in a root of another ends with the command"
 elsewhere quickstart/quickstart.sh "${arguments[@]}"
+$stop || script/setup.sh --run libcpp-httplib-dev pkg-config || exit # for the page
 . script/private_server.sh
 
 # The folder is ours alone, for we run programs out of it: the server's user may write to data and run only.
@@ -64,12 +75,13 @@ if [ -e "$folder" ]; then
 	[ -d "$folder" ] && [ ! -L "$folder" ] && [ "$(stat -c %u "$folder")" = "$(id -u)" ] &&
 		[ -f "$folder/pgq_ext-quickstart" ] || die "$folder exists, and is none of mine"
 	PATH=$folder/root$($pg_config --bindir):$PATH
+	stop_page
 	stop_servers "$folder"
 	rm -rf "$folder"
 fi
 ! $stop || exit 0
 
-workers=()
+workers=() page=
 clean_up()
 {
 	for pid in "${workers[@]}"; do
@@ -77,8 +89,10 @@ clean_up()
 	done
 	if $keep && [ -e "$folder/data/postmaster.pid" ]; then
 		say "The server is still there:  psql -h $PGHOST -U postgres quickstart"
-		echo "It ends with:  quickstart/quickstart.sh --stop --data $folder"
+		[ -z "$page" ] || echo "So is the page:  $page"
+		echo "They end with:  quickstart/quickstart.sh --stop --data $folder"
 	else
+		stop_page
 		stop_servers "$folder"
 		rm -rf "$folder"
 		rm -rf "$PGHOST"
@@ -94,7 +108,7 @@ trap 'exit 130' INT TERM HUP
 
 say 'Building the extension, and starting a server for it in a folder of its own:'
 echo "$folder"
-export TOP=no # pgq-top is not shown
+export TOP=no WEB= # pgq-top is not shown
 private_install "$folder/root" || die 'the build failed'
 cp quickstart/worker.sh "$folder"
 cd "$folder" || exit # the server's user need not be able to read the source tree
@@ -145,6 +159,28 @@ if [ "$total" -lt 500 ]; then
 	pause=$((15000 / (total + 15))) # ms
 	[ $pause -lt 1000 ] && pause=$(printf 0.%03d $pause)
 fi
+
+# The page is shown to all users of this machine: it reads as a role that can do nothing, and an action takes a password.
+password=$(od -An -N6 -tx1 /dev/urandom | tr -d ' ')
+sql >/dev/null <<-SQL || die 'cannot create the roles of the page'
+	CREATE ROLE visitor LOGIN IN ROLE pg_monitor;
+	CREATE ROLE operator LOGIN PASSWORD '$password' IN ROLE pg_monitor;
+	GRANT SELECT ON ALL TABLES IN SCHEMA pgq_ext TO operator;
+	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO operator;
+SQL
+"${as_user[@]}" sed -i '1i local all operator scram-sha-256' "$folder/data/pg_hba.conf" && sql -c 'SELECT pg_reload_conf()' >/dev/null ||
+	die 'cannot let a role log in'
+program=$folder/root$("$pg_config" --bindir)/pgq-web
+[ -x "$program" ] || die 'pgq-web was not built'
+setsid "${as_user[@]}" "$program" --listen 127.0.0.1:0 -U visitor >"$folder/page.out" 2>"$folder/page.log" </dev/null &
+echo $! >"$folder/page.pid"
+disown
+until page=$(sed -n 's/^pgq-web: //p' "$folder/page.out"); [ -n "$page" ]; do
+	kill -0 "$(cat "$folder/page.pid")" 2>/dev/null || { cat "$folder/page.log" >&2; die 'pgq-web does not start'; }
+	sleep 0.1
+done
+say "pgq-web shows the queue while the jobs run, at  $page"
+echo "To pause the queue, cancel jobs and the like, log in as operator with the password $password."
 
 say 'Four workers, each a shell loop around psql. One of them will not live long.'
 for n in 1 2 3 4; do

@@ -3,7 +3,8 @@
 # PostgreSQL. So neither needs rights on the machine, nor changes anything on it.
 #
 # Two environment variables choose another PostgreSQL, PG_CONFIG=/path/to/its/pg_config, and another build of pgq_ext,
-# SANITIZE=address,undefined. Such a build is made from a copy of the sources, beside the usual one.
+# SANITIZE=address,undefined. Such a build is made from a copy of the sources, beside the usual one. Two others say which
+# programs are built: TOP=no leaves pgq-top out; an empty WEB builds pgq-web, too, if its library is there.
 
 . script/version.sh
 pg_config=/usr/lib/postgresql/${PG:-$(newest_installed)}/bin/pg_config
@@ -33,7 +34,7 @@ fi
 # build_and_install DESTDIR
 build_and_install()
 {
-	local sources=(Makefile pgq_ext.control src top)
+	local sources=(Makefile pgq_ext.control src shared top web)
 	if [ "$build_directory" != . ]; then
 		[ ! -d upgrade ] || sources+=(upgrade)
 		mkdir -p "$build_directory" &&
@@ -41,7 +42,7 @@ build_and_install()
 			tar -c --exclude='*.[od]' "${sources[@]}" | tar -x -C "$build_directory" || return
 	fi
 	# A private copy needs only line numbers. Without full debug information, compiling takes two thirds of the time.
-	local build=(make --no-print-directory -C "$build_directory" PG_CONFIG="$pg_config" COPT="${COPT--g1}")
+	local build=(make --no-print-directory -C "$build_directory" PG_CONFIG="$pg_config" WEB="${WEB-no}" COPT="${COPT--g1}")
 	compile "${build[@]}" && MAKE_TMPDIR=$1 "${build[@]}" -s install DESTDIR="$1"
 }
 

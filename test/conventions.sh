@@ -32,7 +32,7 @@ git()
 
 sources()
 {
-	find src top web test bench -name '*.cpp' -o -name '*.h' 2>/dev/null
+	find src shared top web test bench \( -name "*.cpp" -o -name "*.h" \) ! -name page_files.cpp 2>/dev/null
 }
 
 # scheduled FILE: prints the names of the tests in a schedule
@@ -63,12 +63,14 @@ done | convention 'server headers are included in src/pg only'
 grep -rnE '# *include *"(\.\./)*(pg|engine|txn|catalog|rows|load|ring|jobs|worker|api)/' src/core test/unit 2>/dev/null |
 	convention 'src/core knows nothing of the server'
 
-grep -rnE '^# *include *<libpq-fe.h>|\bPQ[a-z][A-Za-z]+\(' test bench top web --include='*.cpp' --include='*.h' |
+grep -rnE '^# *include *<libpq-fe.h>|\bPQ[a-z][A-Za-z]+\(' test bench shared top web --include='*.cpp' --include='*.h' |
 	grep -vE '^(test/pq/|top/link\.cpp:|web/connection\.cpp:)' | convention 'libpq is spoken in test/pq, top/link.cpp and web/connection.cpp only'
-grep -rnE '^# *include *<n?curses.h>' top test --include='*.cpp' --include='*.h' | grep -v '^top/terminal.cpp:' |
+grep -rnE '^# *include *<n?curses.h>' shared top web test --include='*.cpp' --include='*.h' | grep -v '^top/terminal.cpp:' |
 	convention 'ncurses is spoken in top/terminal.cpp only'
 grep -rnE --include='*.p[lm]' -e '->\{(stdin|stdout|stderr|query_cnt)\}|background_psql' test | grep -v '^test/perl/Session.pm:' |
 	convention 'the insides of BackgroundPsql are used in test/perl/Session.pm only'
+
+grep -rnE '# *include *"(\.\./)*(top|web|src)/' shared | convention 'shared includes nothing of the programs'
 
 # Released files do not change.
 (cd upgrade && sha256sum --check --quiet released.sha256 2>&1) | convention 'released versions are what they were'

@@ -3,7 +3,7 @@
 #
 #   test/run.sh                   every suite; those that start no server run beside the others, and are shown after them
 #   test/run.sh quick             what "make check" runs: some of the suites, and a part of "model", "tap" and "torture"
-#   test/run.sh SUITE             one of: unit model conventions runner odr clients monitoring failover shards instructions regress before isolation tiny
+#   test/run.sh SUITE             one of: unit model conventions runner odr clients monitoring failover shards web instructions regress before isolation tiny
 #                                 tap pgtap torture,
 #                                 or packages or pg_upgrade or pgmq, which "every suite" leaves out
 #   test/run.sh SUITE TEST...     only tests whose name contains TEST
@@ -29,8 +29,8 @@ pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
 . test/left_running.sh
 . test/pgmq/suite.sh
 
-# Suites that start no server run with the usual build only. clients, monitoring, failover, shards and instructions run with PostgreSQL
-# 15, and so with the servers and drivers of Debian 12; of clients, the tests with pgbouncer also run with PostgreSQL 17,
+# Suites that start no server run with the usual build only. clients, monitoring, failover, shards, web and instructions run with
+# PostgreSQL 15, and so with the servers and drivers of Debian 12; of clients, the tests with pgbouncer also run with PostgreSQL 17,
 # and those of Debian 13. pg_upgrade installs packages of another release, so it runs in a root only.
 suites=(regress before isolation tiny tap pgtap torture)
 beside=()
@@ -45,7 +45,7 @@ case ${1:-} in
 		if [ "$build_directory" = . ]; then
 			beside=(unit model conventions runner)
 			[ "$pg" -ne 15 ] || [ -n "$quick" ] || beside+=(odr)
-			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards instructions "${suites[@]}")
+			[ "$pg" -ne 15 ] || suites=(clients monitoring failover shards web instructions "${suites[@]}")
 		fi
 		# At the end, torture would leave a processor idle.
 		if [ -n "$quick" ]; then
@@ -57,7 +57,7 @@ case ${1:-} in
 		[ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
 	once)
 		beside=(unit model conventions runner odr)
-		suites=(clients monitoring failover shards instructions) ;;
+		suites=(clients monitoring failover shards web instructions) ;;
 	strict) suites=(regress isolation) ;;
 	sql) suites=(regress isolation pgtap) ;;
 	*) suites=("$1") ;;
@@ -393,6 +393,25 @@ run_shards()
 	prove_all shards 2 "${files[@]}"
 }
 
+# pgq-web: its API, damaged requests, and its page in Chromium.
+run_web()
+{
+	local files
+	[ ! -d build/node_web ] || cp -R build/node_web "$work"
+	# The tests would be skipped.
+	local missing=''
+	command -v pgq-web >/dev/null || missing=pgq-web
+	[ -x "${CHROMIUM:-/usr/bin/chromium}" ] || missing+=' Chromium'
+	NODE_PATH=$work/node_web/node_modules run node -e 'require("playwright-core")' >/dev/null || missing+=' playwright-core'
+	if [ -n "$missing" ]; then
+		echo "not ok web: script/setup_web.sh has to install what is missing:" $missing
+		suite_result 0 1
+		return
+	fi
+	mapfile -t files < <(matching test/web .pl)
+	PGQ_WEB=$(command -v pgq-web) NODE_PATH=$work/node_web/node_modules prove_all web 2 "${files[@]}"
+}
+
 # pg_auto_failover and Patroni, with the files of examples/high-availability.
 run_failover()
 {
@@ -551,9 +570,11 @@ for suite in "${suites[@]}"; do
 done
 
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
-top=
-[[ " ${suites[*]} " == *' tap '* ]] || top=no # nothing else tests pgq-top
-[[ "${suites[*]}" =~ ^(unit|model|packages|runner|odr)$ ]] || TOP=$top private_install "$work/root" || finish
+# Nothing else tests pgq-top and pgq-web. "make check" compiles pgq-web if its library is there.
+top=no web=no
+[[ " ${suites[*]} " != *' tap '* ]] || top=
+[[ " ${quick:+web} ${suites[*]} " != *' web '* ]] || web=
+[[ "${suites[*]}" =~ ^(unit|model|packages|runner|odr)$ ]] || TOP=$top WEB=$web private_install "$work/root" || finish
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
 [[ ! " ${suites[*]} " =~ ' '(regress|isolation|tap|pgmq)' ' ]] || install_pgmq "$work/root" || finish
 chmod 755 "$work"

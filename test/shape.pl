@@ -47,9 +47,9 @@ my %types_are_linked = map { $_ => 1 } qw(src/engine/audit.cpp src/engine/starts
   src/txn/refill_role.cpp);
 
 my @files = split /\n/, `find src -name '*.cpp' -o -name '*.h' | sort`;
-my @clients = split /\n/, `find top web test/torture test/pq bench/load -name '*.cpp' -o -name '*.h' | sort`;
+my @clients = split /\n/, `find shared top web test/torture test/pq bench/load -name '*.cpp' -o -name '*.h' | sort`;
 # What is installed: its functions and files have a length.
-my @shipped = (@files, grep { m{^(?:top|web)/(?!page)} && !m{page_files} } @clients);
+my @shipped = (@files, grep { m{^(?:shared|top|web)/(?!page)} && !m{page_files} } @clients);
 my %text;
 for my $file (@files, @clients)
 {

@@ -1,8 +1,11 @@
 /* Writes the JSON document of pgq-top --json. */
-#include "json.h"
 #include "report.h"
 
+#include "shared/json.h"
+
 namespace top {
+
+using shared::Json;
 
 namespace {
 
@@ -20,7 +23,7 @@ put_server(Json &json, const Server &server)
 	json.name("database").text(server.database);
 	json.name("role").text(server.role);
 	json.name("extension")
-		.text(server.extension.empty() ? std::nullopt : std::optional(server.extension));
+		.text_or_null(server.extension.empty() ? std::nullopt : std::optional(server.extension));
 	json.name("is_standby").flag(server.is_standby);
 	json.end_object();
 }
@@ -47,7 +50,7 @@ put_queue(Json &json, const Queue &queue, const QueueRates &rates)
 	json.name("acked").number(rates.acked);
 	json.end_object();
 	/* values of queue_stats */
-	json.name("stats_since").text(queue.stats_since);
+	json.name("stats_since").text_or_null(queue.stats_since);
 	json.name("counters").begin_object();
 	for (size_t i = 0; i < kCounters.size(); i++)
 		json.name(kCounters[i]).number(queue.counters[i]);
@@ -66,7 +69,7 @@ put_lease(Json &json, const Lease &lease)
 	json.name("job_id").number(Count(lease.job_id));
 	json.name("queue").text(lease.queue);
 	json.name("attempt").number(lease.attempt);
-	json.name("worker").text(lease.worker);
+	json.name("worker").text_or_null(lease.worker);
 	json.name("pid").number(lease.pid);
 	json.name("seconds_since_claim").number(lease.since);
 	json.name("seconds_left").number(lease.left);
@@ -79,11 +82,11 @@ put_dead_letter(Json &json, const DeadLetter &letter)
 {
 	json.begin_object();
 	json.name("job_id").number(Count(letter.job_id));
-	json.name("queue").text(letter.queue);
+	json.name("queue").text_or_null(letter.queue);
 	json.name("seconds_since_death").number(letter.died);
 	json.name("attempts").number(letter.attempts);
-	json.name("reason").text(letter.reason);
-	json.name("error").text(letter.error);
+	json.name("reason").text_or_null(letter.reason);
+	json.name("error").text_or_null(letter.error);
 	json.end_object();
 }
 
@@ -93,8 +96,8 @@ put_check(Json &json, const Check &check)
 	json.begin_object();
 	json.name("check").text(check.name);
 	json.name("status").text(check.status);
-	json.name("detail").text(check.detail);
-	json.name("hint").text(check.hint);
+	json.name("detail").text_or_null(check.detail);
+	json.name("hint").text_or_null(check.hint);
 	json.name("seconds_since_check").number(check.checked);
 	json.end_object();
 }
@@ -104,17 +107,17 @@ put_handler(Json &json, const Handler &handler)
 {
 	json.begin_object();
 	json.name("queue").text(handler.queue);
-	json.name("handler").text(handler.function);
-	json.name("run_as").text(handler.role);
+	json.name("handler").text_or_null(handler.function);
+	json.name("run_as").text_or_null(handler.role);
 	json.name("workers").number(handler.workers);
 	json.name("running").number(handler.running);
-	json.name("state").text(handler.state);
-	json.name("reason").text(handler.reason);
+	json.name("state").text_or_null(handler.state);
+	json.name("reason").text_or_null(handler.reason);
 	json.name("seconds_since").number(handler.since);
 	json.name("seconds_to_next_try").number(handler.rest);
 	json.name("calls").number(handler.calls);
 	json.name("failures").number(handler.failures);
-	json.name("last_error").text(handler.error);
+	json.name("last_error").text_or_null(handler.error);
 	json.end_object();
 }
 
@@ -123,14 +126,14 @@ put_batch(Json &json, const Batch &batch)
 {
 	json.begin_object();
 	json.name("batch").number(Count(batch.id));
-	json.name("state").text(batch.state);
-	json.name("maker").text(batch.maker);
+	json.name("state").text_or_null(batch.state);
+	json.name("maker").text_or_null(batch.maker);
 	json.name("seconds_since_creation").number(batch.created);
 	json.name("seconds_since_close").number(batch.closed);
 	json.name("seconds_since_failure").number(batch.failed);
 	json.name("seconds_since_finish").number(batch.finished);
 	json.name("seconds_to_next_try").number(batch.next_try);
-	json.name("last_error").text(batch.error);
+	json.name("last_error").text_or_null(batch.error);
 	json.end_object();
 }
 
@@ -153,14 +156,17 @@ put_known(Json &json, const char *name, const std::optional<std::vector<Thing>> 
 	if (things)
 		put_array(json, name, *things, put);
 	else
-		json.name(name).text(std::nullopt);
+		json.name(name).null();
 }
 
 void
 put_queues(Json &json, const Snapshot &snapshot, const Memory &memory)
 {
 	if (!snapshot.knows_queues)
-		return json.name("queues").text(std::nullopt);
+	{
+		json.name("queues").null();
+		return;
+	}
 	put_array(json, "queues", snapshot.queues, [&](Json &to, const auto &entry) {
 		put_queue(to, entry.second, memory.rates_of(entry.first));
 	});
@@ -171,7 +177,7 @@ put_queues(Json &json, const Snapshot &snapshot, const Memory &memory)
 std::string
 document(const Snapshot &snapshot, const Memory &memory)
 {
-	Json json;
+	Json json(shared::Layout::lines);
 	json.begin_object();
 	json.name("format").number(Count(kFormat));
 	json.name("taken_at").text(snapshot.server.taken_at);

@@ -1,6 +1,7 @@
 /* The questions about queues, their handlers, and health. */
-#include "clock.h"
 #include "select.h"
+
+#include "shared/clock.h"
 
 namespace top {
 
@@ -103,7 +104,7 @@ static void
 read_stats(const Answer &answer, Sight &sight)
 {
 	sight.snapshot.knows_queues = true;
-	sight.snapshot.counted_at = steady_now();
+	sight.snapshot.counted_at = shared::steady_now();
 	for (int row = 0; row < answer.size(); row++)
 	{
 		Queue &queue = queue_of(sight, answer.text_or_nothing(row, "queue"));

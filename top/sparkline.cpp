@@ -14,7 +14,7 @@ bar(int level, Charset charset)
 {
 	if (charset == Charset::ascii)
 		return std::string(1, kAsciiBars[level]);
-	return utf8_of(U'\u2581' + static_cast<char32_t>(level));
+	return shared::utf8_of(U'\u2581' + static_cast<char32_t>(level));
 }
 
 /*

@@ -1,9 +1,7 @@
-/*
- * Makes text from the server safe for a terminal. Names of queues and workers, and errors, are
- * written by other users: such text must not move the cursor, hide characters, or change the
- * direction of later text.
- */
+/* Fits text into lines of a terminal. */
 #pragma once
+
+#include "shared/text.h"
 
 #include <string>
 #include <string_view>
@@ -11,20 +9,10 @@
 
 namespace top {
 
-/* Characters that the terminal can show. */
-enum class Charset
-{
-	ascii,
-	unicode,
-};
+using shared::Charset;
+using shared::shown;
 
-/*
- * Return the text as one printable line, with escapes: \n, \x1b, \u{202e}. Bytes that are not UTF-8
- * are escaped, too.
- */
-std::string shown(std::string_view text, Charset charset);
-
-/* Return the number of columns of a printable line (wcwidth() of the locale). */
+/* Return the number of columns of a printable line. */
 int width_of(std::string_view line);
 
 /* Cut the line to that many columns, with a mark at the end if text is missing. */
@@ -41,16 +29,6 @@ std::string fitted(std::string_view line, int columns, Align align, Charset char
 
 /* Break the line into at most n lines of that width; the last line is cut. */
 std::vector<std::string> wrapped(std::string_view line, int columns, size_t n, Charset charset);
-
-/* A code point of UTF-8. A bad byte becomes an invalid code point of one byte. */
-struct CodePoint
-{
-	char32_t code;
-	size_t bytes;
-	bool is_valid;
-};
-CodePoint first_code_point(std::string_view text);
-std::string utf8_of(char32_t code);
 
 /*
  * Return an SQL literal. The client encoding must be UTF-8, in which no byte of another character

@@ -3,9 +3,10 @@
  * the next step.
  */
 #include "app.h"
-#include "clock.h"
 #include "session.h"
 #include "terminal.h"
+
+#include "shared/clock.h"
 
 #include <algorithm>
 #include <csignal>
@@ -76,7 +77,7 @@ public:
 
 	void draw(Terminal &terminal)
 	{
-		double now = steady_now();
+		double now = shared::steady_now();
 		Scene scene = {session.snapshot(),	nullptr, link.name(), session.trouble(now), interval,
 					   session.is_acting(), charset};
 		table = {};
@@ -103,7 +104,7 @@ public:
 
 	void go_on(bool is_ready)
 	{
-		session.step(steady_now(), is_ready);
+		session.step(shared::steady_now(), is_ready);
 		if (auto outcome = session.take_outcome())
 			state.message = *outcome;
 	}
@@ -112,7 +113,7 @@ public:
 	/* While there is no new data, wake up once a second to show how old the data is. */
 	double wait_time() const
 	{
-		double now = steady_now();
+		double now = shared::steady_now();
 		double seconds = session.next_time(now) - now;
 		return session.trouble(now).empty() ? seconds : std::min(seconds, 1.0);
 	}

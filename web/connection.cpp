@@ -1,14 +1,16 @@
 #include "connection.h"
 
-#include "../top/text.h"
+#include "shared/clock.h"
+#include "shared/text.h"
 
 #include <libpq-fe.h>
 
 #include <charconv>
-#include <chrono>
 #include <poll.h>
 
 namespace web {
+
+using shared::steady_now;
 
 namespace {
 
@@ -27,13 +29,6 @@ constexpr const char *kSetUp =
 	" SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';"
 	" SET extra_float_digits = 1; SET bytea_output = 'hex'; SET jit = off; SET enable_mergejoin = "
 	"off";
-
-double
-now()
-{
-	using namespace std::chrono;
-	return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 std::string
 field(const PGresult *result, int code)
@@ -59,7 +54,7 @@ status_of(const std::string &sqlstate)
 std::string
 one_line(std::string_view text, size_t most)
 {
-	return top::shown(text.substr(0, most), top::Charset::ascii);
+	return shared::shown(text.substr(0, most), shared::Charset::ascii);
 }
 
 /* ---- rows ---- */
@@ -183,7 +178,7 @@ Connection::open(const Address &address)
 void
 Connection::finish_connecting(bool is_reset)
 {
-	double until = now() + kConnectPatience;
+	double until = steady_now() + kConnectPatience;
 	PostgresPollingStatusType state = PGRES_POLLING_WRITING;
 	while (conn && PQstatus(conn.get()) != CONNECTION_BAD && state != PGRES_POLLING_OK)
 	{
@@ -259,7 +254,7 @@ Connection::server_host() const
 bool
 Connection::wait(short events, double until)
 {
-	double left = until - now();
+	double left = until - steady_now();
 	if (left <= 0)
 		return false;
 	pollfd wanted = {PQsocket(conn.get()), events, 0};
@@ -301,7 +296,7 @@ Connection::run(const std::string &sql, const Values &values, double patience)
 	std::vector<const char *> parameters;
 	for (const Value &value : values)
 		parameters.push_back(value ? value->c_str() : nullptr);
-	double until = now() + patience;
+	double until = steady_now() + patience;
 	if (!PQsendQueryParams(conn.get(), sql.c_str(), static_cast<int>(parameters.size()), nullptr,
 						   parameters.data(), nullptr, nullptr, 0))
 		lose(PQerrorMessage(conn.get()));

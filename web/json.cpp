@@ -1,70 +1,11 @@
 #include "json.h"
 
-#include "../top/json.h"
-#include "../top/text.h"
+#include "shared/text.h"
 
 #include <charconv>
-#include <cmath>
 #include <cstdint>
 
 namespace web {
-
-std::string
-json_text(std::string_view text)
-{
-	return top::json_text(text);
-}
-
-Json &
-Json::name(std::string_view member)
-{
-	raw(json_text(member));
-	out += ':';
-	needs_comma = false;
-	return *this;
-}
-
-Json &
-Json::text_or_null(const std::optional<std::string> &value)
-{
-	return value ? text(std::string_view(*value)) : null();
-}
-
-Json &
-Json::number(double value)
-{
-	char digits[32];
-	if (!std::isfinite(value))
-		return null();
-	char *end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
-	return raw(std::string_view(digits, static_cast<size_t>(end - digits)));
-}
-
-Json &
-Json::raw(std::string_view json)
-{
-	if (needs_comma)
-		out += ',';
-	out += json;
-	needs_comma = true;
-	return *this;
-}
-
-Json &
-Json::open(char bracket)
-{
-	raw(std::string_view(&bracket, 1));
-	needs_comma = false;
-	return *this;
-}
-
-Json &
-Json::close(char bracket)
-{
-	out += bracket;
-	needs_comma = true;
-	return *this;
-}
 
 void
 write_notes(Json &json, const Notes &notes)
@@ -165,7 +106,7 @@ Reader::escape(std::string &into)
 	}
 	if (!code || *code == 0 || (*code >= 0xd800 && *code <= 0xdfff))
 		return false;
-	into += top::utf8_of(*code);
+	into += shared::utf8_of(*code);
 	return true;
 }
 
@@ -177,7 +118,7 @@ Reader::text()
 		return {};
 	while (!rest.empty())
 	{
-		top::CodePoint point = top::first_code_point(rest);
+		shared::CodePoint point = shared::first_code_point(rest);
 		if (!point.is_valid || point.code < 0x20)
 			return {};
 		std::string_view bytes = rest.substr(0, point.bytes);

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include "shared/json.h"
+
 #include <map>
 #include <optional>
 #include <set>
@@ -12,38 +14,8 @@
 
 namespace web {
 
-/* Return a JSON string. U+FFFD replaces each byte that is not UTF-8. */
-std::string json_text(std::string_view text);
-
-/* Call begin, then members or elements, then end. Commas are added. */
-class Json
-{
-public:
-	Json &begin_object() { return open('{'); }
-	Json &end_object() { return close('}'); }
-	Json &begin_array() { return open('['); }
-	Json &end_array() { return close(']'); }
-	/* Write the name of a member; its value must follow. */
-	Json &name(std::string_view name);
-
-	Json &text(std::string_view value) { return raw(json_text(value)); }
-	Json &text_or_null(const std::optional<std::string> &value);
-	Json &number(double value);
-	Json &flag(bool value) { return raw(value ? "true" : "false"); }
-	Json &null() { return raw("null"); }
-	/* Write a value that is JSON already. */
-	Json &raw(std::string_view json);
-
-	const std::string &document() const { return out; }
-	std::string take() { return std::move(out); }
-
-private:
-	std::string out;
-	bool needs_comma = false;
-
-	Json &open(char bracket);
-	Json &close(char bracket);
-};
+using shared::Json;
+using shared::json_text;
 
 /* Notes for the reader of an answer: what is missing in it, and why. */
 using Notes = std::set<std::string>;

@@ -7,13 +7,6 @@ namespace web {
 static constexpr double kCatalogSeconds = 60;
 static constexpr std::chrono::seconds kLinePatience(10);
 
-double
-steady_now()
-{
-	using namespace std::chrono;
-	return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
 Line::Use
 Line::use(const Address *address)
 {

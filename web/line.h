@@ -5,6 +5,7 @@
 #pragma once
 
 #include "catalog.h"
+#include "shared/clock.h"
 
 #include <array>
 #include <atomic>
@@ -12,8 +13,7 @@
 
 namespace web {
 
-/* Seconds on a clock that is never set. */
-double steady_now();
+using shared::steady_now;
 
 class Line
 {

@@ -1,6 +1,6 @@
 /* Tests of how pgq-top formats text and numbers. */
+#include "shared/json.h"
 #include "top/format.h"
-#include "top/json.h"
 #include "top/sparkline.h"
 #include "top/text.h"
 
@@ -11,6 +11,7 @@
 
 namespace {
 
+using namespace shared;
 using namespace top;
 
 class Text : public testing::Test
@@ -185,7 +186,7 @@ TEST(Json, TextIsQuoted)
 
 TEST(Json, Documents)
 {
-	Json json;
+	Json json(Layout::lines);
 	json.begin_object();
 	json.name("n").number(Count(7));
 	json.name("r").number(std::optional<double>(0.5));
@@ -196,7 +197,7 @@ TEST(Json, Documents)
 	json.end_array();
 	json.name("list").begin_array();
 	json.flag(true);
-	json.flag({});
+	json.flag(std::nullopt);
 	json.end_array();
 	json.end_object();
 	EXPECT_EQ(json.document(), R"({

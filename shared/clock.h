@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-namespace top {
+namespace shared {
 
 inline double
 steady_now()
@@ -12,4 +12,4 @@ steady_now()
 	return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
-} // namespace top
+} // namespace shared
