@@ -335,7 +335,7 @@ sub run_all_for
 	{
 		next if $ENV{SCENARIO} && $scenario->{name} !~ /$ENV{SCENARIO}/;
 		next if !grep { $_ eq $kind || $_ eq $language } @{ $scenario->{for} // ['library'] };
-		next if !$ENV{LONG_SCENARIOS} && grep { $_ eq $kind } @{ $scenario->{long} // [] };
+		next if !$ENV{LONG_SCENARIOS} && grep { $_ eq $kind || $_ eq $language } @{ $scenario->{long} // [] };
 		subtest "$language: $scenario->{name}" => sub { run_scenario($scenario) };
 	}
 	return;
