@@ -358,14 +358,16 @@ run_tap()
 	prove_all t 4 "${files[@]}"
 }
 
-# Workers in other languages, and other queues. Needs packages that no other suite needs.
+# Workers in other languages, and other queues. Needs packages that no other suite needs. These tests wait for leases and
+# for servers most of the time, so six run at a time. Those of the libraries take longest, and begin first.
 run_clients()
 {
-	local files selected=("${selected[@]}")
+	local all files selected=("${selected[@]}")
 	[ "$pg" -eq 15 ] || [ ${#selected[@]} -gt 0 ] || selected=(pooler)
-	mapfile -t files < <(matching test/clients .pl)
+	mapfile -t all < <(matching test/clients .pl)
+	mapfile -t files < <(printf '%s\n' "${all[@]}" | grep library; printf '%s\n' "${all[@]}" | grep -v library)
 	[ ! -d build/node ] || cp -R build/node "$work"
-	PGMQ_DIR=$pgmq_dir NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients 4 "${files[@]}"
+	PGMQ_DIR=$pgmq_dir NODE_PATH=$work/node/node_modules:/usr/share/nodejs prove_all clients 6 "${files[@]}"
 }
 
 # The exporter and Prometheus, with the files of monitoring/.

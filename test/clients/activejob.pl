@@ -66,6 +66,25 @@ open_gate(2);
 is(ended($worker), 0, 'SIGTERM ends the worker');
 is(sql(q{SELECT count(*) FROM done WHERE name = 'drained'}) . sql('SELECT count(*) FROM pgq_ext.lease'), '10', '... when it has finished the job in hand');
 
+# The acknowledgement of a job waits for a lock on its row. Both jobs keep their leases, which are 10 s long.
+sql(q{SELECT pgq_alter_queue('jobs', lease_time => '10 s')});
+$worker = start_app('slow', \%usual, worker());
+my $slow = sent('begin wait:4', name => 'slow');
+sent('begin wait:5', name => 'beside');
+wait_until(q{EXISTS (SELECT FROM done WHERE name = 'begin slow') AND EXISTS (SELECT FROM done WHERE name = 'begin beside')});
+my $holder = hold("SELECT FROM pgq_ext.job WHERE job_id = $slow FOR UPDATE");
+my $leases = sql('SELECT string_agg(lease::text, chr(32) ORDER BY job_id) FROM pgq_ext.lease');
+open_gate(4);
+wait_until(q{EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'slow' AND query LIKE '%pgq_ack%' AND wait_event_type = 'Lock')});
+sql('SELECT pg_sleep(13)');
+is(sql('SELECT string_agg(lease::text, chr(32) ORDER BY job_id) FROM pgq_ext.lease'), $leases, 'leases are extended while an acknowledgement waits');
+$holder->();
+open_gate(5);
+wait_until(q{NOT EXISTS (SELECT FROM pgq_ext.job)});
+kill TERM => $worker->{pid};
+is(ended($worker), 0, '... and then the jobs end, and the worker does');
+sql(q{SELECT pgq_alter_queue('jobs', lease_time => '5 s')});
+
 # ---- the server ----
 
 $worker = start_app('third', \%usual, worker());

@@ -1,4 +1,5 @@
-# The library for Go as a package: its modules, its unit tests with the race detector, and the quickstart of its README
+# The library for Go as a package: its modules, its unit tests, and the quickstart of its README. In the nightly tests the unit
+# tests run with the race detector, for which everything must be compiled again.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -39,7 +40,7 @@ ok(!-e "$dir/cache/$GoTest::module\@v$version/pgx4", 'the adapters are modules o
 # A program in the way of the time before modules, with Debian's pgx 4
 local @ENV{qw(GOPATH GO111MODULE GOCACHE)} = ("$dir:/usr/share/gocode", 'off', "$ENV{TESTDATADIR}/go");
 is(go($dir, 'vet', map { "$GoTest::module$_" } '', '/pgx4', '/test/subject'), '', 'go vet');
-like(go($dir, 'test', '-race', $GoTest::module), qr/^ok/, 'unit tests');
+like(go($dir, 'test', ($ENV{LONG_SCENARIOS} ? '-race' : ()), $GoTest::module), qr/^ok/, 'unit tests');
 my $readme = slurp_file("$library/README.md");
 my ($sql) = $readme =~ /^```sql\n(.*?)^```$/ms;
 my ($program) = $readme =~ /^```go\n(.*?)^```$/ms;

@@ -10,7 +10,7 @@ use IPC::Run;
 use PgqTest;
 use Exporter 'import';
 
-our @EXPORT = (@Test::More::EXPORT, qw(start_server stop_server restart_server sql run_app start_app ended open_gate wait_until));
+our @EXPORT = (@Test::More::EXPORT, qw(start_server stop_server restart_server sql run_app start_app ended open_gate hold wait_until));
 
 my ($node, %apps);
 my $host = '127.0.0.1';
@@ -32,6 +32,15 @@ sub start_server
 }
 
 sub open_gate { sql("INSERT INTO gate VALUES ('$_[0]')"); return }
+
+# Begins a transaction that runs the SQL. Returns a function that ends it.
+sub hold
+{
+	my ($sql) = @_;
+	my $session = session($node, 'postgres');
+	ask($session, "BEGIN; $sql");
+	return sub { end_session($session) };
+}
 
 sub environment
 {

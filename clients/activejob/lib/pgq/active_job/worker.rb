@@ -6,8 +6,8 @@ require 'pgq/active_job/lease'
 
 module Pgq
   module ActiveJob
-    # Runs jobs in threads. One connection claims; another one, which the threads share, extends leases and tells the server what
-    # has become of the jobs.
+    # Runs jobs in threads. One connection claims, one extends leases, and one, which the threads share, tells the server what has
+    # become of the jobs. That call may wait for a lock, and leases must be extended while it waits.
     class Worker
       # Errors after which a new connection is needed; after 25006 the old one is to a standby.
       LOST = [PG::ConnectionBad, PG::UnableToSend, PG::AdminShutdown, PG::CrashShutdown, PG::CannotConnectNow,
@@ -17,6 +17,25 @@ module Pgq
       CLAIM = 'SELECT job_id, lease, queue, attempt, payload, progress, ' \
               'extract(epoch FROM lease_expires_at - clock_timestamp()) AS seconds ' \
               'FROM pgq_claim_any($1, $2, wait => $3, lease_time => $4, worker => $5)'
+
+      # A connection that is used by one thread at a time. One that was lost is replaced by the next call.
+      class Shared
+        def initialize
+          @lock = Mutex.new
+        end
+
+        # Yields the connection.
+        def use
+          @lock.synchronize do
+            @db ||= ActiveJob.connect(fallback_application_name: 'pgq-activejob')
+            yield @db
+          rescue *LOST
+            @db = nil
+            raise
+          end
+        end
+      end
+      private_constant :Shared
 
       class << self
         # The lease of the job that this thread is running, or nil.
@@ -52,7 +71,8 @@ module Pgq
         @running = {} # Lease => Thread
         @lock = Mutex.new
         @free = ConditionVariable.new
-        @control_lock = Mutex.new
+        @control = Shared.new
+        @heartbeat = Shared.new
       end
 
       # Stops claiming. May be called by a signal handler.
@@ -204,21 +224,14 @@ module Pgq
         sleep @interval
         leases = @lock.synchronize { @running.keys }
         leases.each do |lease|
-          control { |db| Database.rows(db, 'pgq_extend', [lease.id, lease.lease], {}) }
+          @heartbeat.use { |db| Database.rows(db, 'pgq_extend', [lease.id, lease.lease], {}) }
         end
       rescue StandardError => e
         @logger.error("pgq: heartbeat: #{e.message.strip}")
       end
 
-      # Yields the connection that the threads share.
-      def control
-        @control_lock.synchronize do
-          @control ||= ActiveJob.connect(fallback_application_name: 'pgq-activejob')
-          yield @control
-        rescue *LOST
-          @control = nil
-          raise
-        end
+      def control(&body)
+        @control.use(&body)
       end
 
       def wait_for_jobs
