@@ -197,7 +197,7 @@ web/%.o: web/%.cpp Makefile $(EXTENSION).control built_with
 	$(CXX) $(WEB_CXXFLAGS) -c -o $@ $<
 
 pgq-web: $(WEB_OBJS)
-	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(WEB_OBJS) $(LDFLAGS) -L$(libdir) -lpq $(shell pkg-config --libs cpp-httplib) -lpthread
+	$(CXX) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $(WEB_OBJS) $(LDFLAGS) -L$(libdir) -lpq -Wl,--as-needed $(shell pkg-config --libs cpp-httplib openssl) -lpthread
 
 -include $(wildcard web/*.d)
 
