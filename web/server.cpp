@@ -23,7 +23,7 @@ class Site
 {
 public:
 	explicit Site(const Options &given)
-		: options(given), pool(given.address), sampler(pool.address(), sessions, history)
+		: options(given), pool(given.address), sampler(pool.address(), sessions, history, board)
 	{}
 
 	int run(const std::function<void(int, std::function<void()>)> &on_start);
@@ -33,6 +33,8 @@ private:
 	Pool pool;
 	Sessions sessions;
 	History history;
+	/* the numbers that callers without a login see */
+	Board board;
 	Sampler sampler;
 	Hosts hosts;
 	httplib::Server server;
@@ -242,20 +244,21 @@ Site::data(const Request &request, const std::string &name)
 						  "parameter " + one_line(parameter, 100) +
 							  " occurs twice, or has a zero character"};
 	std::shared_ptr<Session> session = session_of(request);
+	auto answer_by = [&](Line::Use use) {
+		return found(Call{parameters, use, options, history, session ? session->board : board,
+						  sampler.last_change(), session != nullptr});
+	};
 	if (name != "health")
-	{
-		Line::Use use = line_of(session);
-		return found(Call{parameters, use, options, history});
-	}
-	/* With thousands of queues the checks cost much: keep the answer 100 times as long as it took. */
+		return answer_by(line_of(session));
+	/* With thousands of queues the checks cost much: keep the answer 400 times as long as it took. */
 	Kept &kept = session ? session->health : health;
 	std::lock_guard lock(kept.mutex);
 	if (steady_now() < kept.until)
 		return kept.json;
 	Line::Use use = line_of(session);
 	double start = steady_now();
-	kept.json = found(Call{parameters, use, options, history});
-	kept.until = steady_now() + 100 * (steady_now() - start);
+	kept.json = answer_by(std::move(use));
+	kept.until = steady_now() + 400 * (steady_now() - start);
 	return kept.json;
 }
 
@@ -345,7 +348,10 @@ Site::post(const Request &request, Response &response, const httplib::ContentRea
 		if (!session)
 			throw Failure{401, "login", "an action needs a login"};
 		Line::Use use = session->line.use(nullptr);
-		answer(response, run_action(body, use, session->role, request.remote_addr));
+		std::string done = run_action(body, use, session->role, request.remote_addr);
+		session->board.forget();
+		board.forget();
+		answer(response, done);
 	});
 }
 
