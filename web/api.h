@@ -52,6 +52,13 @@ std::string runs_page(const Call &call);
 std::string capacity_page(const Call &call);
 std::string rates_page(const Call &call);
 
+/*
+ * Describe the session. role: who has logged in, if anybody has; line: returns the connection that
+ * reads for the caller.
+ */
+std::string session_answer(const Options &options, const Value &role, const std::string &csrf,
+						   const std::function<Line::Use()> &line);
+
 /* The columns that no list shows: tokens, and with --hide-payload what producers and workers wrote. */
 const std::set<std::string> &hidden_columns(const Options &options);
 

@@ -167,6 +167,27 @@ write_waiting(Json &json, const Call &call, Notes &notes, const std::string &id)
 		100);
 }
 
+/*
+ * Write the rights of the role on the queue: all of them while nobody has been given any. They are
+ * privileges of the view pgq_ext.rights_<queue_id>.
+ */
+static void
+write_rights(Json &json, const Call &call, const std::string &id)
+{
+	Rows rows = call.read(
+		"SELECT r.name FROM (VALUES (1, 'enqueue', 'INSERT'), (2, 'claim', 'UPDATE'),"
+		" (3, 'inspect', 'SELECT, DELETE'), (4, 'admin', 'DELETE')) r (n, name, privilege),"
+		" pg_class t LEFT JOIN pg_class v ON v.relnamespace = t.relnamespace"
+		" AND v.relname = 'rights_' || $1 WHERE t.oid = 'pgq_ext.queue'::regclass"
+		" AND (v.oid IS NULL OR has_table_privilege(v.oid, r.privilege)"
+		" OR pg_has_role(t.relowner, 'USAGE')) ORDER BY r.n",
+		{id});
+	json.name("rights").begin_array();
+	for (int row = 0; row < rows.size(); row++)
+		json.text_or_null(rows.value(row, "name"));
+	json.end_array();
+}
+
 std::string
 queue_page(const Call &call)
 {
@@ -193,6 +214,7 @@ queue_page(const Call &call)
 	json.end_object();
 
 	/* What belongs to the queue. */
+	write_rights(json, call, id);
 	write_one(json, call, notes, "stats", "queue_stats");
 	write_one(json, call, notes, "handler", "handler");
 	write_list(json, call, notes, "bindings", "binding", "WHERE v.queue = $1 ORDER BY v.pattern",
