@@ -786,6 +786,15 @@ REVOKE ALL ON FUNCTION pgq_ext.lease_of FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.lease_of IS
 'The lease of one job: one row, as the view pgq_ext.lease would show it, or no row. state: claimed (a worker has the job) or lost (the lease has ended without an answer, and its attempt is not counted in the row of the job yet). Takes the same time however many leases there are. lease is NULL for a caller that may not read the column in the view pgq_ext.lease. A caller that may not see the queue gets no row.';
 
+CREATE FUNCTION pgq_ext.first_jobs(
+    queue_id integer, most integer, after_priority integer = null, after_run_at timestamptz = null, after_job_id bigint = null,
+    OUT job_id bigint, OUT priority integer, OUT run_at timestamptz, OUT enqueued_at timestamptz, OUT attempts integer,
+    OUT group_key text, OUT unique_key text, OUT last_error text) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 SET enable_seqscan = off SET enable_bitmapscan = off AS 'MODULE_PATHNAME', 'pgq_first_jobs';
+REVOKE ALL ON FUNCTION pgq_ext.first_jobs FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.first_jobs IS
+'The first live jobs of a queue, at most most (1 to 10000), in the order of priority DESC, run_at, job_id, after the job with these three values (NULL: from the first job on). For readers of the view pgq_ext.job_status, who see the same jobs there; a queue that the reader may not see has no rows. Reads only these rows, however many jobs the queue has. Errors: 42501 the caller may not read pgq_ext.job_status, 22004 an argument is NULL, 22023 bad most.';
+
 CREATE FUNCTION pgq_cancel_batch(batch bigint) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_cancel_batch';
 REVOKE ALL ON FUNCTION pgq_cancel_batch FROM PUBLIC;
@@ -1238,6 +1247,8 @@ COMMENT ON VIEW pgq_ext.batch IS
 
 -- ---- views ----
 
+ALTER FUNCTION pgq_ext.oldest_ready STABLE;
+
 CREATE OR REPLACE VIEW pgq_ext.queue_status WITH (security_barrier) AS
 SELECT q.queue,
        e.ready,
@@ -1336,7 +1347,7 @@ BEGIN
                0, pg_catalog.format('GRANT EXECUTE ON FUNCTION pgq_ext.%I TO PUBLIC', p.proname)
         FROM pg_catalog.pg_proc p WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgq_ext'::pg_catalog.regnamespace
             AND p.proname OPERATOR(pg_catalog.=) ANY ('{may_see, may_read, queue_entries, oldest_ready, blocked_jobs, stat_entries, latency_entries, lease_entries, lease_of,
-            group_entries, behind, capacity_entries, segment_entries, snapshot_holders, duty_entries,
+            first_jobs, group_entries, behind, capacity_entries, segment_entries, snapshot_holders, duty_entries,
             lock_entries, rate_entries, handler_entries, watch_entries, batch_of, members_of, health_rows, health_of_reader}'::pg_catalog.name[])
     LOOP
         initial := (SELECT i.initprivs FROM pg_catalog.pg_init_privs i WHERE i.objoid OPERATOR(pg_catalog.=) item.oid

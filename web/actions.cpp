@@ -64,12 +64,14 @@ const Action kActions[] = {
 	  {"unique_key", "text", "unique_key"},
 	  {"headers", "jsonb", "headers", false, true},
 	  {"max_attempts", "int", "max_attempts"}}},
+	/* A role that may not read the payload would enqueue another one: no row, and an error. */
 	{"run_schedule",
 	 "pgq_enqueue_many",
 	 {kSchedule},
 	 "SELECT FUNCTION(s.queue, jsonb_build_array(coalesce(s.options, '{}') || "
 	 "jsonb_build_object('payload', s.payload)))"
-	 " AS result FROM pgq_ext.schedule s WHERE s.schedule = $1::text"},
+	 " AS result FROM pgq_ext.schedule s WHERE s.schedule = $1::text"
+	 " AND pgq_ext.may_read('schedule', 'payload') AND pgq_ext.may_read('schedule', 'options')"},
 	{"pause_schedule", "pgq_pause_schedule", {kSchedule}},
 	{"resume_schedule", "pgq_resume_schedule", {kSchedule}},
 	{"pause_handler", "pgq_pause_handler", {kQueue}},
@@ -147,6 +149,16 @@ statement_of(const Flat &request, const Catalog &catalog)
 	return statement;
 }
 
+std::vector<std::string>
+callable_actions(const Catalog &catalog)
+{
+	std::vector<std::string> names;
+	for (const Action &action : kActions)
+		if (catalog.can_call(action.function))
+			names.emplace_back(action.name);
+	return names;
+}
+
 static void
 log_action(const Statement &statement, const std::string &role, const std::string &from,
 		   const std::string &outcome)
@@ -164,7 +176,10 @@ run_action(const Flat &request, Line::Use &use, const std::string &role, const s
 	{
 		Rows rows = use.connection.act(statement.sql, statement.values);
 		if (rows.size() == 0 && member(request, "action") == "run_schedule")
-			throw Failure{422, "42704", "schedule does not exist, or the role may not see it"};
+			throw Failure{422, "42704",
+						  "schedule does not exist, or the role may not read its payload", "",
+						  "The role needs SELECT on the columns payload and options of "
+						  "pgq_ext.schedule."};
 		Json json;
 		json.begin_object().name("result");
 		Value value = rows.value(0, "result");

@@ -24,6 +24,9 @@ struct Statement
  */
 Statement statement_of(const Flat &request, const Catalog &catalog);
 
+/* Return the names of the actions whose function the role may call. */
+std::vector<std::string> callable_actions(const Catalog &catalog);
+
 /* Run an action, write it to the log, and return the answer. */
 std::string run_action(const Flat &request, Line::Use &use, const std::string &role,
 					   const std::string &from);

@@ -44,6 +44,7 @@ endpoint(std::string_view name)
 		{"queue", queue_page},	   {"jobs", jobs_page},			  {"job", job_page},
 		{"dead", dead_page},	   {"schedules", schedules_page}, {"handlers", handlers_page},
 		{"batches", batches_page}, {"locks", locks_page},		  {"rates", rates_page},
+		{"runs", runs_page},	   {"capacity", capacity_page},
 	};
 	auto found = kEndpoints.find(name);
 	return found == kEndpoints.end() ? nullptr : found->second;
@@ -152,6 +153,19 @@ std::string
 locks_page(const Call &call)
 {
 	return list_page(call, "lock", "ORDER BY v.name, v.slot");
+}
+
+/* Named runs, the last ones first. */
+std::string
+runs_page(const Call &call)
+{
+	return list_page(call, "run", "ORDER BY v.started_at DESC, v.name");
+}
+
+std::string
+capacity_page(const Call &call)
+{
+	return list_page(call, "capacity", "ORDER BY v.name");
 }
 
 std::string

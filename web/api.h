@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "board.h"
 #include "history.h"
 #include "options.h"
 
@@ -16,6 +17,11 @@ struct Call
 	Line::Use &use;
 	const Options &options;
 	const History &history;
+	Board &board;
+	/* the number of the last change of the counters */
+	uint64_t change;
+	/* a role has logged in; false: the role with which the program was started reads */
+	bool is_login;
 
 	/* Return a parameter; empty if it was not given. */
 	std::string text(const std::string &name) const;
@@ -42,7 +48,16 @@ std::string schedules_page(const Call &call);
 std::string handlers_page(const Call &call);
 std::string batches_page(const Call &call);
 std::string locks_page(const Call &call);
+std::string runs_page(const Call &call);
+std::string capacity_page(const Call &call);
 std::string rates_page(const Call &call);
+
+/*
+ * Describe the session. role: who has logged in, if anybody has; line: returns the connection that
+ * reads for the caller.
+ */
+std::string session_answer(const Options &options, const Value &role, const std::string &csrf,
+						   const std::function<Line::Use()> &line);
 
 /* The columns that no list shows: tokens, and with --hide-payload what producers and workers wrote. */
 const std::set<std::string> &hidden_columns(const Options &options);

@@ -45,13 +45,15 @@ Catalog::of(Connection &connection)
 
 	/* The functions are in the schema of the extension, which may be any. */
 	Rows functions = connection.read(
-		"SELECT p.proname, quote_ident(n.nspname) || '.' || quote_ident(p.proname) AS called"
+		"SELECT p.proname, quote_ident(n.nspname) || '.' || quote_ident(p.proname) AS called,"
+		" has_function_privilege(p.oid, 'EXECUTE') AS callable"
 		" FROM pg_extension e JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass"
 		" AND d.refobjid = e.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'"
 		" JOIN pg_proc p ON p.oid = d.objid JOIN pg_namespace n ON n.oid = p.pronamespace"
 		" WHERE e.extname = 'pgq_ext'");
 	for (int row = 0; row < functions.size(); row++)
-		catalog.functions[*functions.value(row, "proname")] = *functions.value(row, "called");
+		catalog.functions[*functions.value(row, "proname")] = {
+			*functions.value(row, "called"), functions.value(row, "callable") == "t"};
 	return catalog;
 }
 
@@ -75,7 +77,14 @@ Catalog::function(const std::string &name) const
 	if (found == functions.end())
 		throw Failure{422, "42883",
 					  "version " + extension_version + " of the extension has no function " + name};
-	return found->second;
+	return found->second.called;
+}
+
+bool
+Catalog::can_call(const std::string &name) const
+{
+	auto found = functions.find(name);
+	return found != functions.end() && found->second.is_callable;
 }
 
 /* ---- queries ---- */
@@ -143,17 +152,6 @@ std::string
 limit_of(int most)
 {
 	return " LIMIT " + std::to_string(most + 1);
-}
-
-std::string
-Catalog::readable(const std::string &relation) const
-{
-	std::string text;
-	auto found = relations.find(relation);
-	for (size_t i = 0; found != relations.end() && i < found->second.size(); i++)
-		if (const Column &column = found->second[i]; column.is_readable)
-			text += (text.empty() ? "" : ", ") + name_in_sql(column.name);
-	return text;
 }
 
 /* ---- answers ---- */

@@ -34,8 +34,9 @@ public:
 	std::string list(const std::string &relation, const std::string &alias, Notes &notes,
 					 const std::vector<std::string> &only = {},
 					 const std::set<std::string> &without = {}) const;
-	/* Return the names of the columns that the role may read, for a SELECT list. */
-	std::string readable(const std::string &relation) const;
+	bool has_function(const std::string &name) const { return functions.contains(name); }
+	/* Whether the role may call the function. */
+	bool can_call(const std::string &name) const;
 	/* Return the name of a function of the extension with its schema. Throws if there is none. */
 	std::string function(const std::string &name) const;
 
@@ -43,7 +44,12 @@ public:
 
 private:
 	std::map<std::string, std::vector<Column>> relations;
-	std::map<std::string, std::string> functions;
+	struct Function
+	{
+		std::string called;
+		bool is_callable;
+	};
+	std::map<std::string, Function> functions;
 };
 
 /* Return the expression that shows a column of that type: times, intervals, arrays, long texts. */

@@ -19,22 +19,33 @@ constexpr Oid kBool = 16, kInt8 = 20, kInt2 = 21, kInt4 = 23, kOid = 26, kJson =
 			  kFloat8 = 701;
 
 /*
- * The settings of every session. A role may have other settings (ALTER ROLE), so they are set by
- * statements. No statement may find functions or operators of other users.
+ * The settings of every session. They are part of the request to connect, so they hold from the first
+ * statement on, and win over settings of the role (ALTER ROLE). No statement may find functions or
+ * operators of other users.
  */
-constexpr const char *kSetUp =
-	"SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on;"
-	" SET default_transaction_isolation = 'read committed'; SET statement_timeout = '5s';"
-	" SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s';"
-	" SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';"
-	" SET extra_float_digits = 1; SET bytea_output = 'hex'; SET jit = off; SET enable_mergejoin = "
-	"off";
+constexpr const char *kSettings =
+	" -c search_path=pg_catalog,pg_temp -c default_transaction_read_only=on"
+	" -c default_transaction_isolation=read\\ committed -c statement_timeout=5s"
+	" -c lock_timeout=5s -c idle_in_transaction_session_timeout=60s"
+	" -c DateStyle=ISO -c IntervalStyle=postgres -c TimeZone=UTC"
+	" -c extra_float_digits=1 -c bytea_output=hex -c jit=off -c enable_mergejoin=off";
 
 std::string
 field(const PGresult *result, int code)
 {
 	const char *text = PQresultErrorField(result, code);
 	return text != nullptr ? text : "";
+}
+
+/* Return a message of libpq with a space in place of the ends of its lines, and none at its end. */
+std::string
+in_one_line(std::string text)
+{
+	for (char &c : text)
+		c = c == '\n' || c == '\t' || c == '\r' ? ' ' : c;
+	while (!text.empty() && text.back() == ' ')
+		text.pop_back();
+	return text;
 }
 
 int
@@ -156,11 +167,15 @@ Connection::open(const Address &address)
 	};
 	const std::string encoding = "UTF8", program = "pgq-web", seconds = "10",
 					  milliseconds = "15000";
+	const char *given_options = getenv("PGOPTIONS");
+	const std::string settings =
+		(given_options != nullptr ? given_options : "") + std::string(kSettings);
 	give("dbname", address.database);
 	give("host", address.host);
 	give("port", address.port);
 	give("user", address.user);
 	give("password", address.password);
+	give("options", settings);
 	give("client_encoding", encoding);
 	give("fallback_application_name", program);
 	give("connect_timeout", seconds);
@@ -190,7 +205,7 @@ Connection::finish_connecting(bool is_reset)
 	}
 	if (state != PGRES_POLLING_OK)
 	{
-		std::string why = conn ? PQerrorMessage(conn.get()) : "out of memory";
+		std::string why = in_one_line(conn ? PQerrorMessage(conn.get()) : "out of memory");
 		if (conn && PQconnectionUsedPassword(conn.get()) && !is_reset)
 			throw Failure{401, "login", one_line(why)};
 		throw Failure{503, "database", "there is no connection to the database", one_line(why)};
@@ -199,19 +214,22 @@ Connection::finish_connecting(bool is_reset)
 	/* Drop notices, which libpq would print. */
 	PQsetNoticeProcessor(
 		conn.get(), [](void *, const char *) {}, nullptr);
-	set_up();
+	require_own_session();
 }
 
+/*
+ * Refuse a pooler, such as pgbouncer: it may send each transaction to another session, where the
+ * settings of this one do not hold. A pooler does not know the process that will serve the
+ * connection, so it has told another process id.
+ */
 void
-Connection::set_up()
+Connection::require_own_session()
 {
-	std::string_view rest = kSetUp;
-	while (!rest.empty())
-	{
-		std::string_view one = rest.substr(0, rest.find(';'));
-		rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-		run(std::string(one), {}, kConnectPatience);
-	}
+	Rows process = run("SELECT pg_catalog.pg_backend_pid() AS pid", {}, kConnectPatience);
+	if (process.value(0, "pid") != std::to_string(PQbackendPID(conn.get())))
+		throw Failure{
+			503, "database", "there is a connection pooler before the database", "",
+			"Let pgq-web connect to the server itself: its settings must stay in its session."};
 }
 
 /* Connect again after a loss. libpq keeps the password inside the connection. */
@@ -265,7 +283,7 @@ Connection::wait(short events, double until)
 void
 Connection::lose(const std::string &why)
 {
-	std::string reason = one_line(why);
+	std::string reason = one_line(in_one_line(why));
 	if (conn && PQstatus(conn.get()) == CONNECTION_OK)
 	{
 		/* PQreset is the only way to close a connection and keep its parameters. */
@@ -282,7 +300,7 @@ Connection::fail_by(pg_result *result)
 					field(result, PG_DIAG_MESSAGE_PRIMARY), field(result, PG_DIAG_MESSAGE_DETAIL),
 					field(result, PG_DIAG_MESSAGE_HINT)};
 	if (failure.message.empty())
-		failure.message = one_line(PQresultErrorMessage(result));
+		failure.message = one_line(in_one_line(PQresultErrorMessage(result)));
 	if (failure.code == "database")
 		failure.status = 503;
 	throw failure;

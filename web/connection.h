@@ -92,7 +92,7 @@ private:
 	std::unique_ptr<pg_conn, Finish> conn;
 
 	void finish_connecting(bool is_reset);
-	void set_up();
+	void require_own_session();
 	void revive();
 	Rows run(const std::string &sql, const Values &values, double patience);
 	bool wait(short events, double until);

@@ -146,7 +146,7 @@ History::add(const std::string &time, double now, const std::map<std::string, Co
 }
 
 void
-History::write(Json &json, const std::string &queue) const
+History::write(Json &json, const std::string &queue, bool shows_ready) const
 {
 	constexpr std::pair<const char *, float Point::*> kCurves[] = {
 		{"enqueued", &Point::enqueued}, {"claimed", &Point::claimed},
@@ -167,7 +167,9 @@ History::write(Json &json, const std::string &queue) const
 	{
 		json.name(name).begin_array();
 		for (size_t i = first; i < count; i++)
-			json.number(static_cast<double>(curve->point(i % kSamples).*member));
+			json.number(member == &Point::ready && !shows_ready
+							? kUnknown
+							: static_cast<double>(curve->point(i % kSamples).*member));
 		json.end_array();
 	}
 	Notes notes;
@@ -178,17 +180,19 @@ History::write(Json &json, const std::string &queue) const
 	json.end_object();
 }
 
-std::array<double, 3>
-History::rates(const std::string &queue) const
+History::Pace
+History::pace(const std::string &queue) const
 {
 	std::lock_guard lock(mutex);
 	auto found = curves.find(queue);
 	if (found == curves.end() || count == 0)
-		return {kUnknown, kUnknown, kUnknown};
+		return {kUnknown, kUnknown, kUnknown, kUnknown, kUnknown};
 	size_t at = (count - 1) % kSamples, samples_of_a_minute = 60 / kSampleSeconds;
-	return {found->second.mean(&Point::enqueued, at, samples_of_a_minute),
-			found->second.mean(&Point::acked, at, samples_of_a_minute),
-			found->second.mean(&Point::failed, at, samples_of_a_minute)};
+	const Curve &curve = found->second;
+	return {curve.mean(&Point::enqueued, at, samples_of_a_minute),
+			curve.mean(&Point::acked, at, samples_of_a_minute),
+			curve.mean(&Point::failed, at, samples_of_a_minute), curve.point(at).wait_p95,
+			curve.point(at).run_p95};
 }
 
 } // namespace web

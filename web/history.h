@@ -62,10 +62,20 @@ public:
 	/* Add a sample: the counters of all queues. times: nullptr if they were not read this time. */
 	void add(const std::string &time, double now, const std::map<std::string, Counters> &queues,
 			 const Times *times);
-	/* Write the curves of a queue, or of all queues together ("*"). */
-	void write(Json &json, const std::string &queue) const;
-	/* Return enqueued, acked and failed jobs a second over the last minute; NaN: unknown. */
-	std::array<double, 3> rates(const std::string &queue) const;
+	/*
+	 * Write the curves of a queue, or of all queues together ("*"). shows_ready: false leaves the
+	 * numbers of ready jobs unknown.
+	 */
+	void write(Json &json, const std::string &queue, bool shows_ready = true) const;
+	/*
+	 * Numbers of a queue, NaN: unknown. Jobs a second over the last minute; percentiles (seconds) of
+	 * the last sample.
+	 */
+	struct Pace
+	{
+		double enqueued, acked, failed, wait_p95, run_p95;
+	};
+	Pace pace(const std::string &queue) const;
 
 private:
 	struct Sample

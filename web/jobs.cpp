@@ -162,34 +162,43 @@ leased_sql(Search &search, const std::string &where, int most)
 	return sql + " ORDER BY j.job_id LIMIT " + std::to_string(most);
 }
 
+/* ---- the first step, without the right to read pgq_ext.job ---- */
+
 /*
- * Without the right to read pgq_ext.job, look at the first rows of the view, in any order. There is
- * no second page then but the one that follows in these rows.
+ * Return the query of the window by pgq_ext.first_jobs(), which shows the jobs of the view job_status
+ * to all who may read that view. Filters have no index here.
  */
 std::string
-view_sql(Search &search, const std::string &queue, Notes &notes, const Catalog &catalog)
+listed_sql(Search &search, const std::string &queue_id, int most, const Catalog &catalog)
 {
 	if (!search.payload.empty())
 		throw Failure{403, "42501", "role \"" + catalog.role + "\" may not read payloads"};
-	notes.insert("role " + catalog.role + " may not read pgq_ext.job, so only some " +
-				 std::to_string(kWindow) + " jobs of the queue were looked at");
-	std::string sql =
-		"SELECT * FROM (SELECT job_id, priority, run_at, state, group_key, unique_key, last_error"
-		" FROM pgq_ext.job_status WHERE queue = " +
-		search.parameter(queue) + " LIMIT " + std::to_string(kWindow) + ") v WHERE true";
-	for (auto &[column, value] :
-		 {std::pair("state", search.state), std::pair("group_key", search.group),
-		  std::pair("unique_key", search.key)})
-		if (!value.empty())
-			sql += " AND v." + std::string(column) + " = " + search.parameter(value);
+	std::string sql = "SELECT * FROM " + catalog.function("first_jobs") + "(" +
+					  search.parameter(queue_id) + "::int, " + std::to_string(most);
 	if (search.after)
-	{
-		std::string priority = search.parameter(search.after->priority) + "::int";
-		sql += " AND (v.priority < " + priority + " OR v.priority = " + priority +
-			   " AND (v.run_at, v.job_id) > (" + search.parameter(search.after->run_at) +
-			   "::timestamptz, " + search.parameter(search.after->job_id) + "::bigint))";
-	}
-	return sql + " ORDER BY v.priority DESC, v.run_at, v.job_id LIMIT " + std::to_string(kWindow);
+		sql += ", " + search.parameter(search.after->priority) + "::int, " +
+			   search.parameter(search.after->run_at) + "::timestamptz, " +
+			   search.parameter(search.after->job_id) + "::bigint";
+	return sql + ")";
+}
+
+/* Return the conditions of the filters that have an index elsewhere. The alias is w. */
+std::string
+listed_conditions(Search &search)
+{
+	std::string sql;
+	if (!search.group.empty())
+		sql += " AND w.group_key = " + search.parameter(search.group);
+	if (!search.key.empty())
+		sql += " AND w.unique_key = " + search.parameter(search.key);
+	if (search.state == "scheduled")
+		sql += " AND w.run_at > clock_timestamp() AND (w.run_at > w.enqueued_at OR w.attempts > 0)"
+			   " AND w.run_at < '9999-12-01 00:00:00+00'";
+	if (search.state == "blocked")
+		sql += " AND w.run_at = '9999-12-01 00:00:00+00'";
+	if (search.state == "leased")
+		sql += " AND w.job_id IN (SELECT l.job_id FROM pgq_ext.lease l)";
+	return sql;
 }
 
 /* Wrap the query of the window: its matches, at most limit + 1, then its last row and its size. */
@@ -209,22 +218,28 @@ matches_sql(const std::string &window, const std::string &conditions, int limit)
 }
 
 Found
-found_by(const Call &call, Search &search, const std::string &queue, Notes &notes)
+found_by(const Call &call, Search &search, const std::string &queue)
 {
+	const Catalog &catalog = call.use.catalog;
 	bool is_leased = search.state == "leased", walks = can_walk_jobs(call, search);
-	if (is_leased && !call.use.catalog.can_read("lease", {"job_id", "queue"}))
-		walks = false;
-	bool has_window = search.has_window() || !walks;
+	if (is_leased && !catalog.can_read("lease", {"job_id", "queue"}))
+		throw Failure{403, "42501", "role \"" + catalog.role + "\" may not read pgq_ext.lease"};
+	if (!walks && !catalog.has_function("first_jobs"))
+		throw Failure{403, "42501", "role \"" + catalog.role + "\" may not read pgq_ext.job", "",
+					  "Update the extension: then readers of pgq_ext.job_status can list jobs."};
+	bool has_window =
+		search.has_window() ||
+		(!walks && (!search.group.empty() || !search.key.empty() || !search.state.empty()));
 	int most = has_window ? kWindow : search.limit + 1;
-	std::string window;
+	std::string window, conditions, queue_id = queue_id_of(call, queue);
 	if (walks)
 	{
-		std::string where = indexed_conditions(search, queue_id_of(call, queue));
+		std::string where = indexed_conditions(search, queue_id);
 		window = is_leased ? leased_sql(search, where, most) : window_sql(search, where, most);
 	}
 	else
-		window = view_sql(search, queue, notes, call.use.catalog);
-	std::string conditions = window_conditions(search, call);
+		window = listed_sql(search, queue_id, most, catalog);
+	conditions = window_conditions(search, call) + (walks ? "" : listed_conditions(search));
 	Rows rows = call.read(matches_sql(window, conditions, search.limit), search.values);
 
 	Found found;
@@ -246,7 +261,7 @@ found_by(const Call &call, Search &search, const std::string &queue, Notes &note
 			int looked_at = static_cast<int>(rows.number(row, "n").value_or(0));
 			found.searched = looked_at;
 			/* The window is full, and has no further match: the search goes on behind it. */
-			if (!found.has_more && looked_at >= kWindow && walks)
+			if (!found.has_more && looked_at >= kWindow)
 			{
 				found.has_more = true;
 				found.last = cursor;
@@ -283,7 +298,7 @@ jobs_page(const Call &call)
 	else if (queue.empty())
 		throw Failure{400, "argument", "queue or id is needed"};
 	else
-		found = found_by(call, search, queue, notes);
+		found = found_by(call, search, queue);
 
 	json.begin_object().name("rows");
 	std::string list =

@@ -17,6 +17,9 @@ const char *const kUsage =
 	"port)\n"
 	"      --prefix=/PATH         path before all addresses, for use behind a proxy\n"
 	"      --host=NAME[:PORT]     name by which browsers call the page; may be repeated\n"
+	"      --require-login        show nothing to callers that have not logged in\n"
+	"      --trusted-proxy=IP     address of a proxy whose X-Forwarded-For is believed; may be "
+	"repeated\n"
 	"      --read-only            offer no login and no action\n"
 	"      --hide-payload         show no payload, header, result and metadata\n"
 	"  -V, --version              print the version, and end\n"
@@ -28,7 +31,8 @@ const char *const kUsage =
 	"  -U USERNAME                database user name\n"
 	"  -d DBNAME                  database name, or a connection string\n"
 	"\n"
-	"All who can reach the page read what this role may read. Whoever logs in as another role "
+	"Without --require-login, all who can reach the page read what this role may read. Whoever "
+	"logs in as another role "
 	"reads\n"
 	"and does what that role may.\n";
 
@@ -41,6 +45,8 @@ enum LongOption : int
 	kHost,
 	kReadOnly,
 	kHidePayload,
+	kRequireLogin,
+	kTrustedProxy,
 	kHelpOption,
 };
 
@@ -50,6 +56,8 @@ constexpr option kLongOptions[] = {
 	{"host", required_argument, nullptr, kHost},
 	{"read-only", no_argument, nullptr, kReadOnly},
 	{"hide-payload", no_argument, nullptr, kHidePayload},
+	{"require-login", no_argument, nullptr, kRequireLogin},
+	{"trusted-proxy", required_argument, nullptr, kTrustedProxy},
 	{"dbname", required_argument, nullptr, 'd'},
 	{"port", required_argument, nullptr, 'p'},
 	{"username", required_argument, nullptr, 'U'},
@@ -109,6 +117,12 @@ take_option(Options &options, int option)
 		case kHidePayload:
 			options.hides_payload = true;
 			break;
+		case kRequireLogin:
+			options.requires_login = true;
+			break;
+		case kTrustedProxy:
+			options.proxies.insert(optarg);
+			break;
 		case 'h':
 			options.address.host = optarg;
 			break;
@@ -157,6 +171,8 @@ parsed_options(int argc, char **argv)
 	if (optind < argc)
 		options.error =
 			std::string("too many arguments, the first one is \"") + argv[optind] + "\"";
+	else if (options.requires_login && options.is_readonly)
+		options.error = "--require-login and --read-only together would show nothing to anybody";
 	return options;
 }
 

@@ -3,6 +3,8 @@
 
 #include "connection.h"
 
+#include <set>
+
 namespace web {
 
 struct Options
@@ -20,7 +22,9 @@ struct Options
 	/* Empty, or begins with a slash and does not end with one. */
 	std::string prefix;
 	std::vector<std::string> hosts;
-	bool is_readonly = false, hides_payload = false;
+	bool is_readonly = false, hides_payload = false, requires_login = false;
+	/* addresses of proxies, whose header X-Forwarded-For tells the address of the caller */
+	std::set<std::string> proxies;
 	/* the error in the arguments; empty: no error */
 	std::string error;
 };

@@ -13,77 +13,35 @@ write_health(Json &json, const Call &call, Notes &notes)
 		"ORDER BY CASE v.status WHEN 'fail' THEN 0 WHEN 'warn' THEN 1 ELSE 2 END, v.\"check\"");
 }
 
-/* The columns of the totals, for the subquery s of all queues. */
-static constexpr const char *kTotals =
-	"SELECT count(*) AS queues, sum(ready)::bigint AS ready, sum(scheduled)::bigint AS scheduled,"
-	" sum(blocked)::bigint AS blocked, sum(leased)::bigint AS leased, sum(dead)::bigint AS dead,"
-	" count(*) FILTER (WHERE paused) AS paused FROM s";
-static constexpr int kTotalColumns = 7;
-
+/* Rates and times come from the samples, which hold for all who may read the counters. */
 static void
-write_queue_rates(Json &json, const Call &call, const Value &queue)
+write_pace(Json &json, const Call &call, const std::string &queue)
 {
-	std::array<double, 3> rates = call.history.rates(queue.value_or(""));
-	json.name("enqueued_rate").number(rates[0]);
-	json.name("acked_rate").number(rates[1]);
-	json.name("failed_rate").number(rates[2]);
+	constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+	bool may_see = call.use.catalog.can_read("queue_stats", {"queue", "enqueued", "wait_p95"});
+	History::Pace pace = may_see ? call.history.pace(queue)
+								 : History::Pace{kUnknown, kUnknown, kUnknown, kUnknown, kUnknown};
+	json.name("enqueued_rate").number(pace.enqueued).name("acked_rate").number(pace.acked);
+	json.name("failed_rate").number(pace.failed);
+	json.name("wait_p95").number(pace.wait_p95).name("run_p95").number(pace.run_p95);
 }
 
-/* Return the ORDER BY of the overview: by name, or by a number, largest first. */
-static std::string
-queue_order(const std::string &sort)
-{
-	if (sort.empty() || sort == "queue")
-		return "ORDER BY v.queue";
-	for (const char *column :
-		 {"ready", "scheduled", "blocked", "leased", "dead", "oldest_ready_age"})
-		if (sort == column)
-			return "ORDER BY v." + sort + " DESC NULLS LAST, v.queue";
-	throw Failure{
-		400, "argument",
-		"sort must be queue, ready, scheduled, blocked, leased, dead or oldest_ready_age"};
-}
-
-/*
- * Write the totals and the rows of the queues. One statement reads the view once for both, since
- * that takes most of the time if there are many queues.
- */
 static void
 write_queues(Json &json, const Call &call, Notes &notes)
 {
-	const Catalog &catalog = call.use.catalog;
-	int limit = static_cast<int>(call.number("limit", 200, 1, 10000));
-	std::string order = queue_order(call.text("sort"));
-	std::string list = catalog.list("queue_status", "v", notes);
-	bool has_totals = catalog.can_read(
-		"queue_status", {"queue", "ready", "scheduled", "blocked", "leased", "dead", "paused"});
-	if (!has_totals || list.empty())
-	{
-		notes.insert("role " + catalog.role + " may not read all of pgq_ext.queue_status");
-		json.name("totals").null().name("queues").begin_array().end_array();
-		json.name("more").flag(false);
-		return;
-	}
-	Rows rows =
-		call.read("WITH s AS MATERIALIZED (SELECT " + catalog.readable("queue_status") +
-					  " FROM pgq_ext.queue_status), t AS (" + kTotals + ") SELECT t.*, " + list +
-					  " FROM t LEFT JOIN (SELECT v.* FROM s v"
-					  " WHERE strpos(lower(v.queue), lower($1)) > 0 " +
-					  order + limit_of(limit) + ") v ON true " + order,
-				  {call.text("find")});
-	/* The totals are in each row; without any queue there is one row. */
-	json.name("totals").begin_object();
-	write_members(json, rows, 0, 0, kTotalColumns - 1);
-	json.end_object().name("queues").begin_array();
-	int name_column = kTotalColumns;
-	for (int row = 0; row < rows.size() && row < limit && rows.value(row, name_column); row++)
-	{
-		json.begin_object();
-		write_members(json, rows, row, kTotalColumns);
-		write_queue_rates(json, call, rows.value(row, name_column));
-		json.end_object();
-	}
-	json.end_array().name("more").flag(rows.size() > limit);
+	Board::Wish wish = {call.text("find"), call.text("sort"),
+						static_cast<size_t>(call.number("limit", 200, 1, 10000))};
+	bool is_known = wish.sort.empty();
+	for (const char *column :
+		 {"queue", "ready", "scheduled", "blocked", "leased", "dead", "oldest_ready_age"})
+		is_known = is_known || wish.sort == column;
+	if (!is_known)
+		throw Failure{
+			400, "argument",
+			"sort must be queue, ready, scheduled, blocked, leased, dead or oldest_ready_age"};
+	call.board.refresh(call.use, call.change);
+	call.board.write(json, notes, call.use, wish,
+					 [&](Json &row, const std::string &queue) { write_pace(row, call, queue); });
 }
 
 /*
@@ -116,12 +74,31 @@ health_page(const Call &call)
 	return json.take();
 }
 
+/*
+ * The samples were read with the rights of the program's role. So a role that has logged in sees them
+ * only if it may read the counters, and the numbers of ready jobs only of queues that it may see.
+ */
 std::string
 history_of(const Call &call)
 {
+	std::string queue = call.text("queue").empty() ? "*" : call.text("queue");
+	bool shows_ready = true;
+	if (call.is_login)
+	{
+		const Catalog &catalog = call.use.catalog;
+		if (!catalog.can_read("queue_stats", {"queue", "enqueued"}))
+			throw Failure{403, "42501",
+						  "role \"" + catalog.role + "\" may not read pgq_ext.queue_stats"};
+		shows_ready =
+			catalog.can_read("queue_status", {"ready"}) &&
+			catalog.can_read("queue", {"queue", "queue_id"}) &&
+			call.read("SELECT coalesce(bool_and(pgq_ext.may_see(queue_id)), false) AS sees"
+					  " FROM pgq_ext.queue WHERE $1 IN ('*', queue)",
+					  {queue})
+					.value(0, "sees") == "t";
+	}
 	Json json;
-	std::string queue = call.text("queue");
-	call.history.write(json, queue.empty() ? "*" : queue);
+	call.history.write(json, queue, shows_ready);
 	return json.take();
 }
 
@@ -190,6 +167,27 @@ write_waiting(Json &json, const Call &call, Notes &notes, const std::string &id)
 		100);
 }
 
+/*
+ * Write the rights of the role on the queue: all of them while nobody has been given any. They are
+ * privileges of the view pgq_ext.rights_<queue_id>.
+ */
+static void
+write_rights(Json &json, const Call &call, const std::string &id)
+{
+	Rows rows = call.read(
+		"SELECT r.name FROM (VALUES (1, 'enqueue', 'INSERT'), (2, 'claim', 'UPDATE'),"
+		" (3, 'inspect', 'SELECT, DELETE'), (4, 'admin', 'DELETE')) r (n, name, privilege),"
+		" pg_class t LEFT JOIN pg_class v ON v.relnamespace = t.relnamespace"
+		" AND v.relname = 'rights_' || $1 WHERE t.oid = 'pgq_ext.queue'::regclass"
+		" AND (v.oid IS NULL OR has_table_privilege(v.oid, r.privilege)"
+		" OR pg_has_role(t.relowner, 'USAGE')) ORDER BY r.n",
+		{id});
+	json.name("rights").begin_array();
+	for (int row = 0; row < rows.size(); row++)
+		json.text_or_null(rows.value(row, "name"));
+	json.end_array();
+}
+
 std::string
 queue_page(const Call &call)
 {
@@ -212,10 +210,11 @@ queue_page(const Call &call)
 		if (rows.size() > 0)
 			write_members(json, rows, 0);
 	}
-	write_queue_rates(json, call, name);
+	write_pace(json, call, name);
 	json.end_object();
 
 	/* What belongs to the queue. */
+	write_rights(json, call, id);
 	write_one(json, call, notes, "stats", "queue_stats");
 	write_one(json, call, notes, "handler", "handler");
 	write_list(json, call, notes, "bindings", "binding", "WHERE v.queue = $1 ORDER BY v.pattern",

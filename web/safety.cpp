@@ -49,6 +49,29 @@ cookie_of(std::string_view header, std::string_view name)
 	return "";
 }
 
+std::string
+caller_of(const std::string &from, std::string_view forwarded, const std::set<std::string> &proxies)
+{
+	std::string caller = from;
+	while (proxies.contains(caller) && !forwarded.empty())
+	{
+		/* Take the last address of the list. */
+		size_t comma = forwarded.rfind(',');
+		std::string_view last = forwarded.substr(comma == forwarded.npos ? 0 : comma + 1);
+		forwarded = forwarded.substr(0, comma == forwarded.npos ? 0 : comma);
+		while (!last.empty() && last.front() == ' ')
+			last.remove_prefix(1);
+		while (!last.empty() && last.back() == ' ')
+			last.remove_suffix(1);
+		bool is_address = !last.empty() && last.size() < 50 &&
+						  last.find_first_not_of("0123456789abcdefABCDEF.:[]") == last.npos;
+		if (!is_address)
+			break;
+		caller = last;
+	}
+	return caller;
+}
+
 /* ---- hosts ---- */
 
 static std::string

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,14 @@ bool is_same_secret(std::string_view a, std::string_view b);
 
 /* Return the value of a cookie in a Cookie header; empty: there is no such cookie. */
 std::string cookie_of(std::string_view header, std::string_view name);
+
+/*
+ * Return the address of the caller. from: the address of the connection; forwarded: the header
+ * X-Forwarded-For, to which each proxy adds the address that it has seen. Only what a trusted proxy
+ * has added counts: the last address that is not one of a trusted proxy.
+ */
+std::string caller_of(const std::string &from, std::string_view forwarded,
+					  const std::set<std::string> &proxies);
 
 /* The hosts by which the program may be called: protects against DNS rebinding. */
 class Hosts

@@ -5,10 +5,10 @@
 namespace web {
 
 /*
- * Three queries are repeated: counters, histograms, changes. After each one rest 300 times as long as
- * it took, so that all of them use at most 1 % of a processor.
+ * Three queries are repeated: counters, histograms, changes. After each one rest 600 times as long as
+ * it took, so that all of them use at most 0.5 % of a processor.
  */
-static constexpr double kRestFactor = 300;
+static constexpr double kRestFactor = 600;
 
 void
 Sampler::start()
@@ -47,16 +47,20 @@ known(const Rows &rows, int row, const char *column)
 }
 
 static std::map<std::string, Counters>
-counters_of(const Rows &rows)
+counters_of(const Rows &rows, const Board::Ready &ready)
 {
 	std::map<std::string, Counters> queues;
 	for (int row = 0; row < rows.size(); row++)
-		queues[rows.value(row, "queue").value_or("")] = {
+	{
+		std::string queue = rows.value(row, "queue").value_or("");
+		auto found = ready.find(queue);
+		queues[queue] = {
 			known(rows, row, "enqueued"),	   known(rows, row, "handed_out"),
 			known(rows, row, "acked"),		   known(rows, row, "failed"),
-			known(rows, row, "dead_lettered"), known(rows, row, "ready"),
+			known(rows, row, "dead_lettered"), found == ready.end() ? std::nan("") : found->second,
 			known(rows, row, "wait_p50"),	   known(rows, row, "wait_p95"),
 			known(rows, row, "run_p50"),	   known(rows, row, "run_p95")};
+	}
 	return queues;
 }
 
@@ -97,19 +101,17 @@ Sampler::take_sample(Line &line)
 	if (!use.catalog.can_read(
 			"queue_stats", {"queue", "enqueued", "handed_out", "acked", "failed", "dead_lettered"}))
 		return;
-	bool has_ready = use.catalog.can_read("queue_status", {"queue", "ready"});
 	Rows counters = use.connection.read(
 		"SELECT s.queue, s.enqueued, s.handed_out, s.acked, s.failed, s.dead_lettered,"
 		" extract(epoch FROM s.wait_p50) AS wait_p50, extract(epoch FROM s.wait_p95) AS wait_p95,"
-		" extract(epoch FROM s.run_p50) AS run_p50, extract(epoch FROM s.run_p95) AS run_p95" +
-		std::string(has_ready ? ", q.ready FROM pgq_ext.queue_stats s LEFT JOIN "
-								"pgq_ext.queue_status q USING (queue)"
-							  : " FROM pgq_ext.queue_stats s"));
+		" extract(epoch FROM s.run_p50) AS run_p50, extract(epoch FROM s.run_p95) AS run_p95"
+		" FROM pgq_ext.queue_stats s");
+	board.refresh(use, changes);
 	std::optional<History::Times> times = times_of(use);
 	Rows clock = use.connection.read(
 		"SELECT " + shown_as("clock_timestamp()", "timestamp with time zone") + " AS now");
-	history.add(clock.value(0, "now").value_or(""), steady_now(), counters_of(counters),
-				times ? &*times : nullptr);
+	history.add(clock.value(0, "now").value_or(""), steady_now(),
+				counters_of(counters, board.ready()), times ? &*times : nullptr);
 }
 
 /* Take a sample every ten seconds, later if the queries take so long that they would be a load. */

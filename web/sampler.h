@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "board.h"
 #include "history.h"
 #include "sessions.h"
 
@@ -15,8 +16,8 @@ namespace web {
 class Sampler
 {
 public:
-	Sampler(const Address &started_with, Sessions &logged_in, History &hour)
-		: address(started_with), sessions(logged_in), history(hour)
+	Sampler(const Address &started_with, Sessions &logged_in, History &hour, Board &numbers)
+		: address(started_with), sessions(logged_in), history(hour), board(numbers)
 	{}
 	~Sampler() { stop(); }
 
@@ -33,17 +34,20 @@ public:
 	 * number to pass the next time; `seen`: nothing has changed.
 	 */
 	uint64_t wait_for_change(uint64_t seen, double seconds);
+	/* The number of the last change. */
+	uint64_t last_change() const { return changes; }
 	bool is_stopping() const { return stopping; }
 
 private:
 	const Address &address;
 	Sessions &sessions;
 	History &history;
+	Board &board;
 	std::mutex mutex;
 	std::condition_variable wake;
 	std::atomic<bool> stopping = false;
 	std::atomic<int> streams = 0;
-	uint64_t changes = 1;
+	std::atomic<uint64_t> changes = 1;
 	std::thread sample_thread, change_thread;
 
 	void sample();

@@ -23,7 +23,7 @@ class Site
 {
 public:
 	explicit Site(const Options &given)
-		: options(given), pool(given.address), sampler(pool.address(), sessions, history)
+		: options(given), pool(given.address), sampler(pool.address(), sessions, history, board)
 	{}
 
 	int run(const std::function<void(int, std::function<void()>)> &on_start);
@@ -33,6 +33,8 @@ private:
 	Pool pool;
 	Sessions sessions;
 	History history;
+	/* the numbers that callers without a login see */
+	Board board;
 	Sampler sampler;
 	Hosts hosts;
 	httplib::Server server;
@@ -51,10 +53,12 @@ private:
 	std::optional<std::string> path_of(const Request &request) const;
 	std::shared_ptr<Session> session_of(const Request &request);
 	Line::Use line_of(const std::shared_ptr<Session> &session);
+	std::string caller_of(const Request &request) const;
 	std::string session_page(const std::shared_ptr<Session> &session);
 	std::string log_in(const Request &request, Response &response, const Flat &body);
 	std::string log_out(const Request &request, Response &response);
 	void set_cookie(const Request &request, Response &response, const std::string &token);
+	void require_login(const std::shared_ptr<Session> &session) const;
 	void check_origin(const Request &request, const std::shared_ptr<Session> &session);
 };
 
@@ -122,6 +126,16 @@ Site::session_of(const Request &request)
 	return session;
 }
 
+/* Return the address of the caller, for the log and for the number of failed logins. */
+std::string
+Site::caller_of(const Request &request) const
+{
+	std::string forwarded;
+	for (size_t i = 0; i < request.get_header_value_count("X-Forwarded-For"); i++)
+		forwarded += (i > 0 ? "," : "") + request.get_header_value("X-Forwarded-For", i);
+	return web::caller_of(request.remote_addr, forwarded, options.proxies);
+}
+
 Line::Use
 Site::line_of(const std::shared_ptr<Session> &session)
 {
@@ -129,6 +143,14 @@ Site::line_of(const std::shared_ptr<Session> &session)
 }
 
 /* ---- sessions ---- */
+
+/* With --require-login, refuse callers that have not logged in. */
+void
+Site::require_login(const std::shared_ptr<Session> &session) const
+{
+	if (options.requires_login && !session)
+		throw Failure{401, "login", "this server shows nothing without a login"};
+}
 
 void
 Site::set_cookie(const Request &request, Response &response, const std::string &token)
@@ -141,47 +163,12 @@ Site::set_cookie(const Request &request, Response &response, const std::string &
 							(token.empty() ? "; Max-Age=0" : ""));
 }
 
-/* Describe the session. Without a connection to the database its fields are null. */
 std::string
 Site::session_page(const std::shared_ptr<Session> &session)
 {
-	Json json;
-	json.begin_object();
-	json.name("role").text_or_null(session ? Value(session->role) : Value());
-	json.name("readonly")
-		.flag(options.is_readonly)
-		.name("hide_payload")
-		.flag(options.hides_payload);
-	json.name("csrf").text(std::string_view(session ? session->csrf : sessions.common_csrf()));
-	/* Ask the database; a failure is a part of the answer. */
-	Value database, reader, host, server_version, extension_version, now, problem;
-	try
-	{
-		Line::Use use = line_of(session);
-		database = use.catalog.database, reader = use.catalog.role,
-		host = use.connection.server_host();
-		server_version = use.catalog.server_version,
-		extension_version = use.catalog.extension_version;
-		now = use.connection
-				  .read("SELECT " + shown_as("clock_timestamp()", "timestamp with time zone"))
-				  .value(0, 0);
-	}
-	catch (const Failure &failure)
-	{
-		problem = failure.message;
-	}
-	json.name("database")
-		.text_or_null(database)
-		.name("reader")
-		.text_or_null(reader)
-		.name("host")
-		.text_or_null(host);
-	json.name("server_version")
-		.text_or_null(server_version)
-		.name("extension_version")
-		.text_or_null(extension_version);
-	json.name("now").text_or_null(now).name("problem").text_or_null(problem).end_object();
-	return json.take();
+	return session_answer(options, session ? Value(session->role) : Value(),
+						  session ? session->csrf : sessions.common_csrf(),
+						  [&] { return line_of(session); });
 }
 
 std::string
@@ -194,21 +181,21 @@ Site::log_in(const Request &request, Response &response, const Flat &body)
 		return found == body.end() ? "" : found->second.value_or("");
 	};
 	/* Log each attempt, also the failed ones. */
-	std::string role = text("role");
+	std::string role = text("role"), from = caller_of(request);
 	std::shared_ptr<Session> session;
 	try
 	{
-		session = sessions.log_in(pool.address(), role, text("password"), request.remote_addr);
+		session = sessions.log_in(pool.address(), role, text("password"), from);
 	}
 	catch (const Failure &failure)
 	{
 		fprintf(stderr, "pgq-web: login role=%s from=%s: failed, %s\n",
-				json_text(one_line(role, 200)).c_str(), one_line(request.remote_addr).c_str(),
+				json_text(one_line(role, 200)).c_str(), one_line(from).c_str(),
 				one_line(failure.code).c_str());
 		throw;
 	}
 	fprintf(stderr, "pgq-web: login role=%s from=%s: done\n",
-			json_text(one_line(role, 200)).c_str(), one_line(request.remote_addr).c_str());
+			json_text(one_line(role, 200)).c_str(), one_line(from).c_str());
 	sessions.end(cookie_of(request.get_header_value("Cookie"), cookie_name));
 	set_cookie(request, response, session->token);
 	return session_page(session);
@@ -242,20 +229,22 @@ Site::data(const Request &request, const std::string &name)
 						  "parameter " + one_line(parameter, 100) +
 							  " occurs twice, or has a zero character"};
 	std::shared_ptr<Session> session = session_of(request);
+	require_login(session);
+	auto answer_by = [&](Line::Use use) {
+		return found(Call{parameters, use, options, history, session ? session->board : board,
+						  sampler.last_change(), session != nullptr});
+	};
 	if (name != "health")
-	{
-		Line::Use use = line_of(session);
-		return found(Call{parameters, use, options, history});
-	}
-	/* With thousands of queues the checks cost much: keep the answer 100 times as long as it took. */
+		return answer_by(line_of(session));
+	/* With thousands of queues the checks cost much: keep the answer 400 times as long as it took. */
 	Kept &kept = session ? session->health : health;
 	std::lock_guard lock(kept.mutex);
 	if (steady_now() < kept.until)
 		return kept.json;
 	Line::Use use = line_of(session);
 	double start = steady_now();
-	kept.json = found(Call{parameters, use, options, history});
-	kept.until = steady_now() + 100 * (steady_now() - start);
+	kept.json = answer_by(std::move(use));
+	kept.until = steady_now() + 400 * (steady_now() - start);
 	return kept.json;
 }
 
@@ -311,7 +300,10 @@ Site::get(const Request &request, Response &response)
 		if (!path)
 			throw Failure{404, "no such path", "there is no such path"};
 		if (path == "/api/live")
+		{
+			require_login(session_of(request));
 			stream(response);
+		}
 		else if (path->starts_with("/api/"))
 			answer(response, data(request, path->substr(5)));
 		else
@@ -345,7 +337,10 @@ Site::post(const Request &request, Response &response, const httplib::ContentRea
 		if (!session)
 			throw Failure{401, "login", "an action needs a login"};
 		Line::Use use = session->line.use(nullptr);
-		answer(response, run_action(body, use, session->role, request.remote_addr));
+		std::string done = run_action(body, use, session->role, caller_of(request));
+		session->board.forget();
+		board.forget();
+		answer(response, done);
 	});
 }
 

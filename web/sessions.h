@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "line.h"
+#include "board.h"
 #include "safety.h"
 
 namespace web {
@@ -27,6 +27,7 @@ struct Session
 	double made_at = 0;
 	std::atomic<double> used_at = 0;
 	Kept health;
+	Board board;
 };
 
 class Sessions

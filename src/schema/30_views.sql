@@ -29,8 +29,9 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_queue_entries';
 REVOKE ALL ON FUNCTION pgq_ext.queue_entries FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.queue_entries IS 'Internal: the queues in shared memory. ready, scheduled, dead_letters: NULL until the scheduler has counted them. depth: number of live jobs, plus the jobs for which open transactions have taken room; NULL without max_depth, and until the jobs are counted.';
 
+-- As blocked_jobs(), this function is STABLE, so that a query that does not read the column does not call it.
 CREATE FUNCTION pgq_ext.oldest_ready(queue_id integer) RETURNS timestamptz
-LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_oldest_ready';
+LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_oldest_ready';
 REVOKE ALL ON FUNCTION pgq_ext.oldest_ready FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.oldest_ready IS 'Internal: the time since when the oldest ready job of that queue has been due, among committed jobs that no worker has. NULL: no job is ready, or the first rows of more than 64 priorities would have to be read.';
 
@@ -109,6 +110,15 @@ CREATE FUNCTION pgq_ext.members_of(batch bigint) RETURNS pgq_ext.member_counts
 LANGUAGE c STABLE PARALLEL UNSAFE COST 1000 AS 'MODULE_PATHNAME', 'pgq_members_of';
 REVOKE ALL ON FUNCTION pgq_ext.members_of FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.members_of IS 'Internal: counts the members of that batch, by the index of members. NULL: there is no such batch, or the caller may not see it.';
+
+CREATE FUNCTION pgq_ext.first_jobs(
+    queue_id integer, most integer, after_priority integer = null, after_run_at timestamptz = null, after_job_id bigint = null,
+    OUT job_id bigint, OUT priority integer, OUT run_at timestamptz, OUT enqueued_at timestamptz, OUT attempts integer,
+    OUT group_key text, OUT unique_key text, OUT last_error text) RETURNS SETOF record
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 SET enable_seqscan = off SET enable_bitmapscan = off AS 'MODULE_PATHNAME', 'pgq_first_jobs';
+REVOKE ALL ON FUNCTION pgq_ext.first_jobs FROM PUBLIC;
+COMMENT ON FUNCTION pgq_ext.first_jobs IS
+'The first live jobs of a queue, at most most (1 to 10000), in the order of priority DESC, run_at, job_id, after the job with these three values (NULL: from the first job on). For readers of the view pgq_ext.job_status, who see the same jobs there; a queue that the reader may not see has no rows. Reads only these rows, however many jobs the queue has. Errors: 42501 the caller may not read pgq_ext.job_status, 22004 an argument is NULL, 22023 bad most.';
 
 -- ---- for administrators ----
 

@@ -122,9 +122,9 @@ TEST(WebHistory, KeepsAnHourOfRates)
 	Counters counters = {0, 0, 0, 0, 0, 7, nan, nan, nan, nan};
 	for (int i = 0; i < 400; i++, counters.enqueued += 20)
 		history.add(std::to_string(i), i * 10, {{"q", counters}}, nullptr);
-	EXPECT_DOUBLE_EQ(history.rates("q")[0], 2);
-	EXPECT_DOUBLE_EQ(history.rates("q")[1], 0);
-	EXPECT_TRUE(std::isnan(history.rates("other")[0]));
+	EXPECT_DOUBLE_EQ(history.pace("q").enqueued, 2);
+	EXPECT_DOUBLE_EQ(history.pace("q").acked, 0);
+	EXPECT_TRUE(std::isnan(history.pace("other").enqueued));
 	Json json;
 	history.write(json, "*");
 	EXPECT_TRUE(json.document().starts_with(R"({"times":["40","41",)"))
@@ -132,9 +132,9 @@ TEST(WebHistory, KeepsAnHourOfRates)
 	/* A counter that has begun anew. */
 	counters.enqueued = 10;
 	history.add("x", 4000, {{"q", counters}}, nullptr);
-	EXPECT_GT(history.rates("q")[0], 0);
+	EXPECT_GT(history.pace("q").enqueued, 0);
 	history.add("x", 4010, {}, nullptr);
-	EXPECT_TRUE(std::isnan(history.rates("q")[0]));
+	EXPECT_TRUE(std::isnan(history.pace("q").enqueued));
 }
 
 TEST(WebFiles, ShowsViewsAndFiles)
@@ -170,8 +170,22 @@ TEST(WebOptions, ReadsOptions)
 												{"--prefix", "/\"x"},
 												{"--none"},
 												{"--host"},
+												{"--trusted-proxy"},
+												{"--require-login", "--read-only"},
 												{"a", "b"}})
 		EXPECT_NE(options_of(words).error, "") << words[0];
+}
+
+TEST(WebSafety, FindsTheCallerBehindTrustedProxies)
+{
+	std::set<std::string> proxies = {"127.0.0.1", "10.0.0.1"};
+	EXPECT_EQ(caller_of("192.0.2.1", "10.9.9.9", proxies), "192.0.2.1");
+	EXPECT_EQ(caller_of("127.0.0.1", "", proxies), "127.0.0.1");
+	EXPECT_EQ(caller_of("127.0.0.1", "1.2.3.4, 192.0.2.1", proxies), "192.0.2.1");
+	EXPECT_EQ(caller_of("127.0.0.1", "192.0.2.1,10.0.0.1 ", proxies), "192.0.2.1");
+	EXPECT_EQ(caller_of("127.0.0.1", "2001:db8::1", proxies), "2001:db8::1");
+	EXPECT_EQ(caller_of("127.0.0.1", "192.0.2.1, \x1b[2J\n", proxies), "127.0.0.1");
+	EXPECT_EQ(caller_of("127.0.0.1", ",,", proxies), "127.0.0.1");
 }
 
 } // namespace

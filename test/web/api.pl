@@ -25,6 +25,8 @@ sql(q{CREATE ROLE boss LOGIN PASSWORD 'boss-pw'; CREATE ROLE viewer LOGIN PASSWO
 	CREATE ROLE monitor LOGIN; GRANT pg_monitor TO boss, viewer, monitor;
 	GRANT SELECT ON ALL TABLES IN SCHEMA pgq_ext TO boss; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO boss;
 	SELECT pgq_grant('closed', 'monitor', '{inspect}')});
+# The settings of a session of pgq-web win over those of a role.
+sql(q{ALTER ROLE boss SET statement_timeout = '1ms'; ALTER ROLE boss SET default_transaction_read_only = off; ALTER ROLE boss SET DateStyle = 'German'; ALTER ROLE boss SET search_path = public});
 my $hba = $node->data_dir . '/pg_hba.conf';
 unlink $hba;
 $node->append_conf('pg_hba.conf', "local all $owner,monitor trust\nlocal all all scram-sha-256\n");
@@ -121,6 +123,7 @@ ok(!exists((get("$api/overview?health=0"))[1]{health}), '... and can be left out
 is($json->{totals}{queues}, '3', '... and totals');
 ($status, $json) = get("$api/overview?find=AI&limit=1&sort=dead");
 is(join(' ', map { "$_->{queue} $_->{dead}" } @{ $json->{queues} }), 'mail 1', '... finds a name, and sorts');
+ok(exists $json->{queues}[0]{$_}, "... with $_") for qw(oldest_ready_age wait_p95 run_p95 acked_rate);
 is(error_of(get("$api/overview?sort=1;drop")), '400 argument', '... refuses an unknown order');
 
 ($status, $json) = get("$api/queue?name=mail");
@@ -129,8 +132,7 @@ is($json->{schedules}[0]{schedule}, '<nightly>', '... its schedules');
 is(error_of(get("$api/queue?name=none")), '404 42704', '... an unknown queue');
 
 ($status, $json) = get("$api/jobs?queue=mail");
-is(join(' ', sort { $a <=> $b } map { $_->{job_id} } @{ $json->{rows} }), "$parent $child $later", 'jobs of a queue, by the view');
-like($json->{notes}[0], qr/may not read pgq_ext.job/, '... a note says that the role sees only some');
+is(join(' ', map { $_->{job_id} } @{ $json->{rows} }), "$later $parent $child", 'jobs of a queue in order, without SELECT on pgq_ext.job');
 is(error_of(get("$api/jobs?queue=mail&payload=%7B%7D")), '403 42501', '... and may not search payloads');
 
 ($status, $json) = get("$api/job?id=$dead");
@@ -143,10 +145,13 @@ ok(!grep({ exists $_->{lease} } @{ $json->{attempts} }), '... no lease is shown'
 is(error_of(get("$api/job?id=x")), '400 argument', '... an id that is no number');
 
 ($status, $json) = get("$api/dead?by=error");
-is("$status $json->{rows}[0]{jobs} $json->{rows}[0]{sample_id}", "200 1 $dead", 'dead letters by error');
+is("$status $json->{rows}[0]{jobs} $json->{rows}[0]{sample_id} $json->{rows}[0]{queue} $json->{searched}", "200 1 $dead mail 1", 'dead letters by error');
+is($json->{rows}[0]{error_like}, decode_utf8_text($markup), '... with a pattern for pgq_redrive');
+ok($json->{rows}[0]{error_like_is_exact}, '... that fits no other error');
 ($status, $json) = get("$api/dead?queue=mail&error=SCRIPT");
 is($json->{rows}[0]{job_id}, $dead, '... searched by a part of the error');
-for (qw(schedules handlers batches locks rates))
+is($json->{searched}, 1, '... and how many were looked at');
+for (qw(schedules handlers batches locks rates runs capacity))
 {
 	($status, $json) = get("$api/$_");
 	is("$status " . ref $json->{rows}, '200 ARRAY', $_);
@@ -242,7 +247,15 @@ is(join(' ', map { $_->{what} } @{ $json->{timeline} }), 'enqueued claimed died 
 ($status, $json) = get("$api/job?id=$done");
 is("$json->{job}{where} $json->{job}{queue} $json->{payload} $json->{result}", 'finished mail {"n": 12345678901234567890} {"r": 9007199254740993}', 'job: a finished one, with exact numbers');
 ($status, $json) = get("$api/job?id=$child");
-is("$json->{job}{where} $json->{job}{state} $json->{parents}[0]{parent_id}", "live blocked $parent", 'job: a child');
+is("$json->{job}{where} $json->{job}{state} " . join(' ', @{ $json->{parents}[0] }{qw(job_id state on_failure)}), "live blocked $parent ready cancel", 'job: a child, and the state of its parent');
+like($json->{job}{waits_for}, qr/the end of job $parent/, '... what it waits for');
+($status, $json) = get("$api/job?id=$parent");
+is(join(' ', @{ $json->{children}[0] }{qw(job_id state)}), "$child blocked", '... and of a child');
+($status, $json) = get("$api/queue?name=mail");
+is("@{ $json->{rights} }", 'enqueue claim inspect admin', 'the rights of the role on a queue');
+($status, $json) = get("$api/queue?name=closed");
+is("@{ $json->{rights} }", '', '... on a closed one');
+is((get("$api/session"))[1]{actions}[0], 'pause_queue', 'the session names the actions whose functions the role may call');
 ($status, $json) = get("$api/job?id=999999");
 is("$status " . ($json->{job}{where} // 'nowhere') . " $json->{explanation}[0]{step}", '200 nowhere unknown', 'job: an unknown one');
 is(error_of(post("$api/action", { action => 'pause_queue', queue => 'closed' })), '403 42501', 'an action for which the role lacks the right');
@@ -327,7 +340,16 @@ is(error_of(get("$api/overview", Cookie => $boss{cookie})), '401 login', '... en
 %browser = (csrf => $json->{csrf});
 ($status, $json) = post("$api/login", { role => 'viewer', password => 'viewer-pw' });
 is("$status $json->{role}", '200 viewer', 'another role');
+is("@{ $json->{actions} }", '', '... has no action');
 is(error_of(post("$api/action", { action => 'cancel', id => $parent })), '403 42501', '... may not act');
+($status, $json) = get("$api/jobs?queue=mail&limit=2");
+my @first = map { $_->{job_id} } @{ $json->{rows} };
+is("$status @first", join(' ', 200, split /\n/, sql(q{SELECT job_id FROM pgq_ext.job j JOIN pgq_ext.queue q USING (queue_id) WHERE queue = 'mail' ORDER BY j.priority DESC, run_at, job_id LIMIT 2})), '... sees the jobs in order, without SELECT on pgq_ext.job');
+($status, $json) = get("$api/jobs?queue=mail&limit=2&after=$json->{after}");
+is("$status " . scalar(grep { my $id = $_->{job_id}; grep { $id == $_ } @first } @{ $json->{rows} }), '200 0', '... page by page');
+($status, $json) = get("$api/jobs?queue=mail&state=blocked");
+is("$status " . join(' ', map { $_->{state} } @{ $json->{rows} }) . ' ' . ($json->{searched} > 1 ? 'searched' : 'not searched'), '200 blocked searched', '... by state');
+is(error_of(get("$api/jobs?queue=mail&payload=1")), '403 42501', '... no search in payloads');
 is(error_of(post("$api/action", { action => 'cancel', id => $parent }, 'X-PGQ-CSRF' => $boss{csrf})), '403 csrf', '... nor with the token of another session');
 
 # ---- a lost connection ----
@@ -337,6 +359,7 @@ is(error_of(get("$api/overview")), '503 database', 'the server is down: for a se
 is(error_of(get("$api/overview", Cookie => 'x=1')), '503 database', '... and without one');
 ($status, $json) = get("$api/session");
 is("$status " . ($json->{database} // 'unknown'), '200 unknown', '... the session says so');
+unlike((get("$api/overview", Cookie => 'x=1'))[1]{error}{detail}, qr/\\n/, '... in one line');
 ok($json->{problem}, '... with the reason');
 $node->start;
 ($status, $json) = get("$api/overview");
@@ -354,6 +377,10 @@ like($limit, qr/^429 \d+$/, 'too many failed logins');
 # ---- other options ----
 
 %browser = ();
+get("$api/session");
+for (1 .. 6) { ($status) = post("$api/login", { role => 'boss', password => 'wrong' }, 'X-Forwarded-For' => "192.0.2.$_") }
+is($status, 429, '... also with an X-Forwarded-For, which only a trusted proxy may set');
+%browser = ();
 $web = start_web('readonly', '--read-only', '--hide-payload', '--prefix', '/pgq', '--host', 'queues.example');
 $api = "$web/api";
 ($host) = $web =~ m{//([^/]*)};
@@ -368,8 +395,26 @@ is(error_of(get("$api/jobs?queue=mail&payload=1")), '403 argument', '... no sear
 ok(!exists $json->{rows}[0]{payload}, '... nor the payload of a schedule');
 is((get("http://$host/pgq"))[0], 302, 'the prefix without a slash leads to the page');
 is((get("http://$host/api/session"))[0], 404, 'nothing is outside of the prefix');
-like((get("$web/"))[2]{content}, qr{data-prefix="/pgq"}, 'the page knows its prefix');
+like((get("$web/"))[2]{content}, qr{src="/pgq/app.js"}, 'the page knows its prefix');
 is(raw("GET /pgq/api/session HTTP/1.1\r\nHost: queues.example\r\n\r\n"), 200, '--host');
+
+%browser = ();
+$web = start_web('closed', '--require-login', '--trusted-proxy', '127.0.0.1');
+$api = "$web/api";
+($host) = $web =~ m{//([^/]*)};
+($status, $json) = get("$api/session");
+is("$status $json->{require_login} " . join(' ', map { $_ // 'null' } @{$json}{qw(database reader host problem)}), '200 1 null null null null', '--require-login: the session tells nothing');
+is(error_of(get("$api/$_")), '401 login', "... no $_") for qw(overview health history queue?name=mail jobs?queue=mail job?id=1 dead schedules live);
+is((get("$web/"))[0], 200, '... only the page');
+for (1 .. 6) { ($status) = post("$api/login", { role => 'boss', password => 'wrong' }, 'X-Forwarded-For' => "198.51.100.$_, 192.0.2.1") }
+is($status, 429, '--trusted-proxy: failed logins of an address behind the proxy');
+($status) = post("$api/login", { role => 'boss', password => 'wrong' }, 'X-Forwarded-For' => '192.0.2.2');
+is($status, 401, '... are not those of another address');
+like(log_of('closed'), qr/login role="boss" from=192\.0\.2\.1: failed/, '... and the log names it');
+($status, $json) = post("$api/login", \%login, 'X-Forwarded-For' => '192.0.2.3', Cookie => 'pgq_session_' . ($host =~ s/.*://r) . '=' . 'a' x 64);
+is("$status $json->{role}", '200 boss', '... a login');
+isnt($browser{cookie} =~ s/.*=//r, 'a' x 64, '... whose token the caller cannot choose');
+is((get("$api/overview"))[0], 200, '... shows the data');
 unlike(log_of($_), qr/AddressSanitizer|runtime error/, "no report of a sanitizer: $_") for sort keys %running;
 
 done_testing();
