@@ -20,20 +20,22 @@ export class ApiError extends Error {
 	}
 }
 
+// The error that says that no answer came.
+export function unreachable(message = 'The page cannot reach pgq-web.') {
+	return new ApiError(0, {
+		code: 'connection',
+		message,
+		hint: 'Check that pgq-web runs. The page tries again by itself.',
+	});
+}
+
 async function call(path, options) {
 	let response;
 	try {
 		response = await fetch(PREFIX + path, { credentials: 'same-origin', ...options });
 	} catch (error) {
 		if (error.name === 'AbortError') throw error;
-		throw new ApiError(0, {
-			code: 'connection',
-			message:
-				error.name === 'TimeoutError'
-					? 'pgq-web does not answer.'
-					: 'The page cannot reach pgq-web.',
-			hint: 'Check that pgq-web runs. The page tries again by itself.',
-		});
+		throw unreachable(error.name === 'TimeoutError' ? 'pgq-web does not answer.' : undefined);
 	}
 	const isJson = (response.headers.get('content-type') ?? '').startsWith('application/json');
 	let body = null;

@@ -6,7 +6,7 @@ import { address, go } from '../lib/router.js';
 import { actionButton, readOnlyBadge } from '../lib/actions.js';
 import { empty, heading, jobLink, link, name, notes, panel, queueLink } from '../lib/parts.js';
 import { filtered, filterField, moreButton as more, numberColumn, table } from '../lib/table.js';
-import { rowsOf } from '../lib/answers.js';
+import { rowsOf, sum } from '../lib/answers.js';
 import { brief } from '../lib/text.js';
 
 export const title = ({ query }) =>
@@ -140,6 +140,11 @@ function queueForm(query) {
 	);
 }
 
+// Whether there may be more dead letters than the server has grouped.
+function isCut(groups, answer) {
+	return BigInt(sum(groups, 'jobs') ?? answer.searched) >= BigInt(answer.searched);
+}
+
 function groupsOrLetters(answer, view) {
 	const { query, state, redraw } = view;
 	const grouped = isGrouped(query);
@@ -160,15 +165,15 @@ function groupsOrLetters(answer, view) {
 					label: 'Dead letters',
 				})
 			: empty('No error has this text.'),
-		grouped && answer.searched
+		grouped && answer.searched && isCut(all, answer)
 			? h(
 					'p',
 					{ class: 'quiet' },
 					`Only the newest ${plural(answer.searched, 'dead letter')} are counted.`,
-					query.queue
-						? ''
-						: ' Choose a queue to redrive all dead letters with one error.',
 				)
+			: null,
+		grouped && !query.queue
+			? h('p', { class: 'quiet' }, 'Choose a queue to redrive all dead letters with one error.')
 			: null,
 		!grouped && (last.more || last.isLoading) ? moreButton(view, last) : null,
 	];

@@ -167,6 +167,7 @@ const COLUMNS = [
 		title: 'Dead',
 		value: (row) => row.dead,
 		class: 'number',
+		isIdle: (row) => isZero(row.dead),
 		cell: (row) =>
 			isZero(row.dead)
 				? h('span', { class: 'zero' }, count(row.dead))

@@ -2,7 +2,8 @@
 import { h } from '../lib/dom.js';
 import { get } from '../lib/api.js';
 import { chart } from '../lib/chart.js';
-import { ago, count, duration, isZero } from '../lib/format.js';
+import { histogram } from '../lib/histogram.js';
+import { ago, count, duration, isZero, plural } from '../lib/format.js';
 import { actionButton, readOnlyBadge } from '../lib/actions.js';
 import { badge, empty, facts, heading, link, name, notes, panel, plain } from '../lib/parts.js';
 import { numberColumn, table } from '../lib/table.js';
@@ -57,7 +58,7 @@ function depth(queue, status) {
 	);
 }
 
-function latencyCharts(history, latency) {
+function latencyCharts(history, latency, counted) {
 	const lines = (phase) =>
 		['p50', 'p95'].map((part) => ({ name: part, values: history[`${phase}_${part}`] }));
 	const now = (phase) =>
@@ -72,6 +73,10 @@ function latencyCharts(history, latency) {
 				write: duration,
 				series: lines(phase),
 			}),
+			histogram(
+				heading,
+				counted.filter((row) => row.phase === phase),
+			),
 		);
 	return h(
 		'div',
@@ -81,24 +86,37 @@ function latencyCharts(history, latency) {
 	);
 }
 
+// Jobs that wait behind 1, 2, 3 ... others have one line. The reason of most jobs comes first.
+function reasons(rows) {
+	const jobs = new Map();
+	for (const row of rows) {
+		const text = row.waits_for ?? 'nothing: in work';
+		const reason = /^behind \d+ jobs?$/.test(text) ? 'other jobs that are handed out first' : text;
+		jobs.set(reason, (jobs.get(reason) ?? 0n) + BigInt(row.jobs));
+	}
+	return [...jobs].sort((a, b) => (a[1] === b[1] ? 0 : a[1] > b[1] ? -1 : 1));
+}
+
+const REASONS = 8; // that are shown at first
+
 function waits(queue, rows) {
 	if (!rows.length) return panel('What the jobs wait for', null, empty('No job waits.'));
+	const list = reasons(rows);
+	const item = ([reason, jobs]) =>
+		h('li', { key: reason }, h('b', null, count(String(jobs))), ' ', name(reason));
+	const rest = list.slice(REASONS);
 	return panel(
 		'What the jobs wait for',
 		'first 100 jobs',
-		h(
-			'ul',
-			{ class: 'reasons' },
-			rows.map((row) =>
-				h(
-					'li',
-					{ key: row.waits_for ?? 'none' },
-					h('b', null, count(row.jobs)),
-					' ',
-					name(row.waits_for ?? 'nothing: in work'),
-				),
-			),
-		),
+		h('ul', { class: 'reasons' }, list.slice(0, REASONS).map(item)),
+		rest.length
+			? h(
+					'details',
+					null,
+					h('summary', null, `Show ${plural(rest.length, 'other reason')}`),
+					h('ul', { class: 'reasons' }, rest.map(item)),
+				)
+			: null,
 	);
 }
 
@@ -209,7 +227,7 @@ export function draw({ answer, history }, { params, state, redraw }) {
 			waits(queue, rowsOf(answer.waits_for)),
 		),
 		rateCharts(history),
-		latencyCharts(history, answer.stats),
+		latencyCharts(history, answer.stats, rowsOf(answer.latency)),
 		handler(queue, answer.handler),
 		anyTable('Groups', answer.groups, state, redraw),
 		limits(status),
