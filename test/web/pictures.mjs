@@ -26,7 +26,6 @@ export async function takePictures(base, folder) {
 	for (const [name, path, colorScheme, width, height] of pictures)
 		await check(`picture ${name}`, async (page) => {
 			await logIn(page, base);
-			if (name === 'web-phone') await page.click('.menu-button');
 			await open(page, base + path);
 			await page.waitForFunction(() => [...document.querySelectorAll('.chart')].every((chart) => chart.querySelector('.line')));
 			await page.screenshot({ path: `${folder}/${name}.png` });

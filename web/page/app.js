@@ -63,7 +63,9 @@ function draw() {
 			view.error.code === 'login'
 				? [
 						link('/login', {}, 'Log in'),
-						h('button', { on: { click: leave } }, 'Go on without a login'),
+						session.require_login
+							? null
+							: h('button', { on: { click: leave } }, 'Go on without a login'),
 					]
 				: [
 						h('button', { on: { click: load } }, 'Try again'),

@@ -89,10 +89,16 @@ export async function logOut() {
 	return keep(await post('logout', {}));
 }
 
+// Whether the role may call the function of an action. The server also checks the rights on the queue.
+export function mayRun(action) {
+	return !session.role || !session.actions || session.actions.includes(action);
+}
+
 // Returns why actions cannot be run, or null if they can.
 export function whyNoActions() {
 	if (session.readonly)
 		return 'pgq-web was started with --read-only, so actions are switched off.';
 	if (!session.role) return 'Log in as a database role to run actions.';
+	if (session.actions?.length === 0) return 'Your role may run no actions.';
 	return null;
 }

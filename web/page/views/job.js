@@ -203,6 +203,12 @@ const relatives = (member) => [
 		cell: (row) => jobLink(row.job_id ?? row[member]),
 	},
 	{
+		title: 'State',
+		has: (row) => row.state,
+		value: (row) => row.state,
+		cell: (row) => badge(row.state === 'leased' ? 'in work' : row.state),
+	},
+	{
 		title: 'Reference',
 		value: (row) => row.ref,
 		cell: (row) => (row.ref ? name(row.ref, 60) : '–'),

@@ -58,15 +58,13 @@ function depth(queue, status) {
 	);
 }
 
-function latencyCharts(history, latency, counted) {
+function latencyCharts(history, counted) {
 	const lines = (phase) =>
 		['p50', 'p95'].map((part) => ({ name: part, values: history[`${phase}_${part}`] }));
-	const now = (phase) =>
-		`now p50 ${duration(latency?.[phase + '_p50'])}, p95 ${duration(latency?.[phase + '_p95'])}`;
 	const one = (heading, phase) =>
 		panel(
 			heading,
-			now(phase),
+			null,
 			chart({
 				label: heading,
 				times: history.times ?? [],
@@ -227,7 +225,7 @@ export function draw({ answer, history }, { params, state, redraw }) {
 			waits(queue, rowsOf(answer.waits_for)),
 		),
 		rateCharts(history),
-		latencyCharts(history, answer.stats, rowsOf(answer.latency)),
+		latencyCharts(history, rowsOf(answer.latency)),
 		handler(queue, answer.handler),
 		anyTable('Groups', answer.groups, state, redraw),
 		limits(status),
