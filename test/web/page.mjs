@@ -16,6 +16,8 @@ const views = [
 	`/jobs/${finished}`, `/jobs/${child}`, '/dead', '/dead?queue=mail', '/dead?by=job', '/schedules', '/handlers', '/batches',
 	'/locks', '/rates', '/login',
 ];
+for (const view of ['/runs', '/capacity'])
+	if ((await fetch(`${web.base}/api${view}`)).ok) views.push(view);
 
 if (process.env.PICTURES) {
 	await takePictures(web.base, process.env.PICTURES);

@@ -25,6 +25,8 @@ const VIEWS = {
 	batches: () => import('./views/batches.js'),
 	locks: () => import('./views/locks.js'),
 	rates: () => import('./views/rates.js'),
+	runs: () => import('./views/runs.js'),
+	capacity: () => import('./views/capacity.js'),
 	login: () => import('./views/login.js'),
 };
 

@@ -1,6 +1,6 @@
 // One queue: depth, ages, latency over time, what its jobs wait for, limits, and its handler.
 import { h } from '../lib/dom.js';
-import { get } from '../lib/api.js';
+import { get, readHistory, session } from '../lib/api.js';
 import { chart } from '../lib/chart.js';
 import { histogram } from '../lib/histogram.js';
 import { ago, count, duration, isZero, plural } from '../lib/format.js';
@@ -15,23 +15,29 @@ export const title = ({ params }) => `Queue ${brief(params.name, 60)}`;
 
 export async function load({ params }, signal) {
 	const [answer, history] = await Promise.all([
-		get('queue', { name: params.name }, signal),
-		get('history', { queue: params.name }, signal),
+		get('queue', { name: params.name, latency: 1 }, signal),
+		readHistory(params.name, signal),
 	]);
 	return { answer, history };
 }
 
-function actions(queue, status) {
+// rights: those of the role on this queue; undefined: not known.
+function actions(queue, status, rights) {
+	const has = (right) => !session.role || !rights || rights.includes(right);
 	return [
 		readOnlyBadge(),
-		actionButton('enqueue', queue, 'Enqueue'),
-		status.paused
-			? actionButton('resume_queue', queue, 'Resume')
-			: actionButton('pause_queue', queue, 'Pause'),
-		isZero(status.dead)
+		has('enqueue') ? actionButton('enqueue', queue, 'Enqueue') : null,
+		!has('admin')
 			? null
-			: actionButton('redrive', { queue, count: status.dead }, 'Redrive all'),
-		actionButton('purge_queue', queue, 'Purge', { danger: true }),
+			: [
+					status.paused
+						? actionButton('resume_queue', queue, 'Resume')
+						: actionButton('pause_queue', queue, 'Pause'),
+					isZero(status.dead)
+						? null
+						: actionButton('redrive', { queue, count: status.dead }, 'Redrive all'),
+					actionButton('purge_queue', queue, 'Purge', { danger: true }),
+				],
 	];
 }
 
@@ -61,6 +67,7 @@ function depth(queue, status) {
 function latencyCharts(history, counted) {
 	const lines = (phase) =>
 		['p50', 'p95'].map((part) => ({ name: part, values: history[`${phase}_${part}`] }));
+	if (!history.times && !counted.length) return null;
 	const one = (heading, phase) =>
 		panel(
 			heading,
@@ -215,7 +222,7 @@ export function draw({ answer, history }, { params, state, redraw }) {
 				' ',
 				status.paused ? badge('paused') : null,
 			],
-			actions(queue, status),
+			actions(queue, status, answer.rights),
 		),
 		notes([...(answer.notes ?? []), ...(history.notes ?? [])]),
 		h(
