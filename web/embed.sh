@@ -1,9 +1,9 @@
 #!/bin/sh
 # Prints a C++ source with the files of a folder as arrays of bytes: embed.sh FOLDER > page_files.cpp
-# Leaves out what browsers do not load: pages for developers, and the folder mock.
+# Leaves out what browsers do not load: pages for developers.
 set -eu
 cd "$1"
-find . -type f ! -name '*.md' ! -name '*.mjs' ! -path './mock/*' | LC_ALL=C sort >"${TMPDIR:-/tmp}/pgq_web_files.$$"
+find . -type f ! -name '*.md' | LC_ALL=C sort >"${TMPDIR:-/tmp}/pgq_web_files.$$"
 trap 'rm -f "${TMPDIR:-/tmp}/pgq_web_files.$$"' EXIT
 echo '/* Made by embed.sh. */'
 echo '#include "files.h"'

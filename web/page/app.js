@@ -4,7 +4,7 @@ import { h, show } from './lib/dom.js';
 import * as frame from './lib/frame.js';
 import * as router from './lib/router.js';
 import * as live from './lib/live.js';
-import { session, readSession, onSessionEnd, logOut, ApiError } from './lib/api.js';
+import { session, readSession, onSessionEnd, logOut, ApiError, unreachable } from './lib/api.js';
 import { setRefresh } from './lib/actions.js';
 import { say } from './lib/dialog.js';
 import { refreshTimes, serverNow } from './lib/format.js';
@@ -25,8 +25,19 @@ const VIEWS = {
 	batches: () => import('./views/batches.js'),
 	locks: () => import('./views/locks.js'),
 	rates: () => import('./views/rates.js'),
+	runs: () => import('./views/runs.js'),
+	capacity: () => import('./views/capacity.js'),
 	login: () => import('./views/login.js'),
 };
+
+// Reads the module of a view.
+async function moduleOf(name) {
+	try {
+		return await VIEWS[name]();
+	} catch {
+		throw unreachable();
+	}
+}
 
 const main = document.getElementById('main');
 let view = null; // { name, params, query, state, data, module, error, controller, redraw }
@@ -54,7 +65,9 @@ function draw() {
 			view.error.code === 'login'
 				? [
 						link('/login', {}, 'Log in'),
-						h('button', { on: { click: leave } }, 'Go on without a login'),
+						session.require_login
+							? null
+							: h('button', { on: { click: leave } }, 'Go on without a login'),
 					]
 				: [
 						h('button', { on: { click: load } }, 'Try again'),
@@ -73,7 +86,7 @@ async function load() {
 	asked.controller?.abort();
 	const controller = (asked.controller = new AbortController());
 	try {
-		asked.module ??= await VIEWS[asked.name]();
+		asked.module ??= await moduleOf(asked.name);
 		document.title = `${asked.module.title(asked)} - pgq`;
 		const data = await asked.module.load(asked, controller.signal);
 		Object.assign(asked, { data, error: null, readAt: new Date(serverNow()).toISOString() });
@@ -137,7 +150,8 @@ function open({ isSearch = false } = {}) {
 		main.focus({ preventScroll: true });
 	}
 	drawFrame();
-	load();
+	const loaded = load();
+	if (view) view.loaded = loaded;
 }
 
 function onKey(event) {
@@ -171,6 +185,9 @@ async function start() {
 	show(main, skeleton());
 	await readSession().catch(() => {}); // the view shows the error
 	open();
+	// The modules of the other views come after the first view; then no view needs a file any more.
+	if (view) await view.loaded;
+	for (const name of Object.keys(VIEWS)) moduleOf(name).catch(() => {});
 	live.start(
 		async () => {
 			if (session.role === null && !session.database) await readSession().catch(() => {});

@@ -2,7 +2,7 @@
 // the role that has logged in. A question names the object that the action will change.
 import { h } from './dom.js';
 import { ask, say } from './dialog.js';
-import { post, whyNoActions } from './api.js';
+import { mayRun, post, whyNoActions } from './api.js';
 import { plural, serverNow } from './format.js';
 import { badge, name } from './parts.js';
 import { likePattern } from './text.js';
@@ -66,8 +66,8 @@ const ACTIONS = {
 			{ name: 'confirm', label: 'To confirm, type the name of the queue', mustBe: queue },
 		],
 	}),
-	redrive: ({ queue, error, count }) => {
-		const like = error === undefined ? null : likePattern(error);
+	redrive: ({ queue, error, pattern, count }) => {
+		const like = error === undefined ? null : (pattern ?? likePattern(error));
 		const which = like?.isWhole ? ' with the error ' : ' with an error that begins with ';
 		return {
 			title: 'Redrive dead letters',
@@ -264,8 +264,10 @@ async function start(action, argument) {
 	refresh();
 }
 
-// Returns the button of an action. It says why if the reader cannot use it.
+// Returns the button of an action, or null if the role may not call its function. The button says why if the reader
+// cannot use it.
 export function actionButton(action, argument, label, { danger = false, small = false } = {}) {
+	if (!mayRun(action)) return null;
 	const reason = whyNoActions();
 	return h(
 		'button',

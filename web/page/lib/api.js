@@ -20,20 +20,22 @@ export class ApiError extends Error {
 	}
 }
 
+// The error that says that no answer came.
+export function unreachable(message = 'The page cannot reach pgq-web.') {
+	return new ApiError(0, {
+		code: 'connection',
+		message,
+		hint: 'Check that pgq-web runs. The page tries again by itself.',
+	});
+}
+
 async function call(path, options) {
 	let response;
 	try {
 		response = await fetch(PREFIX + path, { credentials: 'same-origin', ...options });
 	} catch (error) {
 		if (error.name === 'AbortError') throw error;
-		throw new ApiError(0, {
-			code: 'connection',
-			message:
-				error.name === 'TimeoutError'
-					? 'pgq-web does not answer.'
-					: 'The page cannot reach pgq-web.',
-			hint: 'Check that pgq-web runs. The page tries again by itself.',
-		});
+		throw unreachable(error.name === 'TimeoutError' ? 'pgq-web does not answer.' : undefined);
 	}
 	const isJson = (response.headers.get('content-type') ?? '').startsWith('application/json');
 	let body = null;
@@ -59,6 +61,16 @@ export function get(path, query = {}, signal = undefined) {
 	return call('/api/' + path + (search ? '?' + search : ''), {
 		signal: AbortSignal.any(signals),
 	});
+}
+
+// Asks for the last hour of a queue, or of all (*). Without the right to read it, the answer has only a note.
+export async function readHistory(queue, signal) {
+	try {
+		return await get('history', { queue }, signal);
+	} catch (error) {
+		if (error.status !== 403) throw error;
+		return { notes: [error.message] };
+	}
 }
 
 export function post(path, body) {
@@ -87,10 +99,16 @@ export async function logOut() {
 	return keep(await post('logout', {}));
 }
 
+// Whether the role may call the function of an action. The server also checks the rights on the queue.
+export function mayRun(action) {
+	return !session.role || !session.actions || session.actions.includes(action);
+}
+
 // Returns why actions cannot be run, or null if they can.
 export function whyNoActions() {
 	if (session.readonly)
 		return 'pgq-web was started with --read-only, so actions are switched off.';
 	if (!session.role) return 'Log in as a database role to run actions.';
+	if (session.actions?.length === 0) return 'Your role may run no actions.';
 	return null;
 }

@@ -6,7 +6,7 @@
 // Text always becomes a text node. So text of a job or a queue can never become markup.
 
 const SVG = 'http://www.w3.org/2000/svg';
-const SVG_TAGS = new Set(['svg', 'g', 'path', 'line', 'rect', 'text', 'circle']);
+const SVG_TAGS = new Set(['svg', 'g', 'path', 'line', 'rect', 'text', 'circle', 'title']);
 // The user changes these attributes, so an update of the page must not.
 const KEPT = { DETAILS: ['open'], DIALOG: ['open'], INPUT: ['value', 'checked'], TR: ['tabindex'] };
 

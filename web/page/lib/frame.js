@@ -17,6 +17,8 @@ const MENU = [
 	['/batches', 'Batches', ['batches']],
 	['/locks', 'Locks', ['locks']],
 	['/rates', 'Rates', ['rates']],
+	['/runs', 'Named runs', ['runs']],
+	['/capacity', 'Capacity', ['capacity']],
 ];
 
 const menu = document.getElementById('menu');

@@ -6,17 +6,26 @@ import { rowsOf } from './answers.js';
 import { empty, heading, notes, panel } from './parts.js';
 import { h } from './dom.js';
 import { plural } from './format.js';
-import { filtered, filterField, table } from './table.js';
+import { filtered, filterField, moreButton, table } from './table.js';
 
 // name: the heading; noun: one of them and several; path: what the server is asked for; none:
-// [text, advice] if there are no rows; text(row) is what the filter looks at.
-export function listView({ name, noun, path, columns, none, key, text }) {
+// [text, advice] if there are no rows; text(row) is what the filter looks at; asked(query): what is
+// asked for; aside(query): what stands beside the heading.
+export function listView({ name, noun, path, columns, none, key, text, asked = () => ({}), aside }) {
 	return {
 		title: () => name,
-		load: (view, signal) => get(path, {}, signal),
+		load({ query, state }, signal) {
+			const search = JSON.stringify(asked(query));
+			if (state.key !== search) Object.assign(state, { key: search, older: [] });
+			return get(path, asked(query), signal);
+		},
 		draw(answer, view) {
 			const { state, redraw } = view;
-			const all = rowsOf(answer);
+			const seen = new Set();
+			const all = [answer, ...state.older]
+				.flatMap(rowsOf)
+				.filter((row) => !seen.has(key(row)) && seen.add(key(row)));
+			const last = state.older.at(-1) ?? answer;
 			const rows = filtered(all, state, text);
 			const content = !all.length
 				? empty(...none)
@@ -26,6 +35,7 @@ export function listView({ name, noun, path, columns, none, key, text }) {
 			return [
 				heading(
 					name,
+					aside?.(view.query),
 					columns.some((column) => column.class === 'buttons') ? readOnlyBadge() : null,
 				),
 				notes(answer.notes),
@@ -33,7 +43,15 @@ export function listView({ name, noun, path, columns, none, key, text }) {
 					plural(all.length, ...noun),
 					all.length > 5 || state.filter ? filterField(state, redraw, 'Filter') : null,
 					content,
-					answer.more
+					last.isLoading || (last.more && last.after)
+						? moreButton(
+								view,
+								last,
+								(after) => get(path, { ...asked(view.query), after }),
+								'Read more',
+							)
+						: null,
+					last.more && !last.after
 						? h('p', { class: 'quiet' }, 'There are more rows than pgq-web reads.')
 						: null,
 				),

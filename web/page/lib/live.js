@@ -70,6 +70,7 @@ function close() {
 export function start(refreshPage, reportState) {
 	refresh = refreshPage;
 	report = reportState;
+	last = Date.now(); // the data have just been read
 	document.addEventListener('visibilitychange', () => {
 		if (document.hidden) return close();
 		open();

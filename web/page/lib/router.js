@@ -15,6 +15,8 @@ const ROUTES = [
 	['/batches', 'batches'],
 	['/locks', 'locks'],
 	['/rates', 'rates'],
+	['/runs', 'runs'],
+	['/capacity', 'capacity'],
 	['/login', 'login'],
 ];
 

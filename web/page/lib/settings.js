@@ -20,7 +20,7 @@ function write(name, value) {
 const chosen = { theme: read('theme') ?? 'auto', payloads: read('payloads') ?? 'shown' };
 
 export const THEMES = {
-	auto: 'Colours: as the system',
+	auto: 'Colours: system',
 	light: 'Colours: light',
 	dark: 'Colours: dark',
 };

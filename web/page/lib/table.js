@@ -103,7 +103,13 @@ export function table(all, rows, state, redraw, { key, label, onSort } = {}) {
 			columns.map((column) =>
 				h(
 					'td',
-					{ class: column.class, 'data-label': column.title || null },
+					{
+						class:
+							[column.class, column.isIdle?.(row) ? 'idle' : '']
+								.filter(Boolean)
+								.join(' ') || null,
+						'data-label': column.title || null,
+					},
 					column.cell(row),
 				),
 			),
@@ -161,6 +167,7 @@ export function numberColumn(title, value, write) {
 		title,
 		value,
 		class: 'number',
+		isIdle: (row) => isZero(value(row)), // the card of a narrow screen leaves it out
 		cell: (row) => h('span', { class: isZero(value(row)) ? 'zero' : null }, write(value(row))),
 	};
 }

@@ -3,7 +3,7 @@ import { h } from '../lib/dom.js';
 import { ago, count } from '../lib/format.js';
 import { actionButton } from '../lib/actions.js';
 import { listView } from '../lib/listview.js';
-import { badge, name } from '../lib/parts.js';
+import { badge, link, name } from '../lib/parts.js';
 
 function progress(row) {
 	if (row.total === null || row.total === undefined) return '–';
@@ -25,7 +25,11 @@ function progress(row) {
 }
 
 const columns = [
-	{ title: 'Batch', value: (row) => row.batch, cell: (row) => String(row.batch) },
+	{
+		title: 'Batch',
+		value: (row) => row.batch,
+		cell: (row) => link('/batches', { batch: row.batch }, String(row.batch)),
+	},
 	{
 		title: 'State',
 		value: (row) => row.state,
@@ -81,6 +85,8 @@ export const { title, load, draw } = listView({
 	name: 'Batches',
 	noun: ['batch', 'batches'],
 	path: 'batches',
+	asked: ({ batch }) => ({ batch }), // only the answer about one batch has the numbers of its members
+	aside: ({ batch }) => (batch ? link('/batches', {}, 'All batches') : null),
 	columns,
 	key: (row) => row.batch,
 	text: (row) => `${row.batch} ${row.state} ${row.maker ?? ''} ${row.last_error ?? ''}`,

@@ -6,7 +6,7 @@ import { address, go } from '../lib/router.js';
 import { actionButton, readOnlyBadge } from '../lib/actions.js';
 import { empty, heading, jobLink, link, name, notes, panel, queueLink } from '../lib/parts.js';
 import { filtered, filterField, moreButton as more, numberColumn, table } from '../lib/table.js';
-import { rowsOf } from '../lib/answers.js';
+import { rowsOf, sum } from '../lib/answers.js';
 import { brief } from '../lib/text.js';
 
 export const title = ({ query }) =>
@@ -25,14 +25,28 @@ export async function load({ query, state }, signal) {
 	);
 }
 
-// The columns of errors; the queue is known only if the reader has chosen one.
+const queueOf = (row, query) => row.queue ?? query.queue;
+
+// What "Redrive" of a group is about. pattern: the one that the server has made, which also fits errors that it has cut.
+function groupOf(row, query) {
+	return {
+		queue: queueOf(row, query),
+		error: row.error,
+		count: row.jobs,
+		pattern: row.error_like
+			? { pattern: row.error_like, isWhole: row.error_like_is_exact }
+			: undefined,
+	};
+}
+
+// The columns of errors.
 function groupColumns(query) {
 	// A long error would make too long an address, and the server has cut it: so dead letters with
 	// its beginning are shown.
-	const letters = ({ error }) =>
+	const letters = ({ error, queue }) =>
 		address('/dead', {
 			by: 'job',
-			queue: query.queue,
+			queue: queue ?? query.queue,
 			...(error.length > 500 ? { error: error.slice(0, 300) } : { error_is: error }),
 		});
 	return [
@@ -42,6 +56,12 @@ function groupColumns(query) {
 			value: (row) => row.error,
 			cell: (row) =>
 				row.error ? name(row.error, 300) : h('span', { class: 'quiet' }, 'no error text'),
+		},
+		{
+			title: 'Queue',
+			has: (row) => row.queue && !query.queue,
+			value: (row) => row.queue,
+			cell: (row) => queueLink(row.queue),
 		},
 		numberColumn('Dead letters', (row) => row.jobs, count),
 		{ title: 'First died', value: (row) => row.first, cell: (row) => ago(row.first) },
@@ -54,13 +74,10 @@ function groupColumns(query) {
 				row.error
 					? [
 							h('a', { class: 'button small', href: letters(row) }, 'Show'),
-							query.queue
-								? actionButton(
-										'redrive',
-										{ queue: query.queue, error: row.error, count: row.jobs },
-										'Redrive',
-										{ small: true },
-									)
+							queueOf(row, query)
+								? actionButton('redrive', groupOf(row, query), 'Redrive', {
+										small: true,
+									})
 								: null,
 						]
 					: '',
@@ -140,6 +157,11 @@ function queueForm(query) {
 	);
 }
 
+// Whether there may be more dead letters than the server has grouped.
+function isCut(groups, answer) {
+	return BigInt(sum(groups, 'jobs') ?? answer.searched) >= BigInt(answer.searched);
+}
+
 function groupsOrLetters(answer, view) {
 	const { query, state, redraw } = view;
 	const grouped = isGrouped(query);
@@ -152,7 +174,7 @@ function groupsOrLetters(answer, view) {
 		);
 	const error = (row) => (grouped ? row.error : row.last_error) ?? '';
 	const rows = filtered(all, state, (row) => error(row) + ' ' + (row.queue ?? ''));
-	const key = grouped ? (row) => row.error ?? '' : (row) => row.job_id;
+	const key = grouped ? (row) => JSON.stringify([row.queue, row.error]) : (row) => row.job_id;
 	return [
 		rows.length
 			? table(grouped ? groupColumns(query) : LETTERS, rows, state, redraw, {
@@ -160,15 +182,15 @@ function groupsOrLetters(answer, view) {
 					label: 'Dead letters',
 				})
 			: empty('No error has this text.'),
-		grouped && answer.searched
+		grouped && answer.searched && isCut(all, answer)
 			? h(
 					'p',
 					{ class: 'quiet' },
 					`Only the newest ${plural(answer.searched, 'dead letter')} are counted.`,
-					query.queue
-						? ''
-						: ' Choose a queue to redrive all dead letters with one error.',
 				)
+			: null,
+		grouped && !query.queue && !all[0].queue
+			? h('p', { class: 'quiet' }, 'Choose a queue to redrive all dead letters with one error.')
 			: null,
 		!grouped && (last.more || last.isLoading) ? moreButton(view, last) : null,
 	];

@@ -118,10 +118,22 @@ function error(text) {
 		: null;
 }
 
-function timeLine(list) {
-	if (!list.length) return null;
+// A dead letter has the time at which its transaction began, so its death can be dated before the failure that caused it.
+function inOrder(list) {
+	const out = [...list];
+	const death = out.findIndex(({ what }) => what === 'died');
+	if (death >= 0 && /^(failed|lost)$/.test(out[death + 1]?.what)) out.push(...out.splice(death, 1));
+	return out;
+}
+
+function timeLine(events) {
+	if (!events.length) return null;
+	const list = inOrder(events);
 	const item = (event, i) => {
-		const gap = i > 0 ? (Date.parse(event.at) - Date.parse(list[i - 1].at)) / 1000 : null;
+		const gap =
+			i > 0
+				? Math.max(0, Date.parse(event.at) - Date.parse(list[i - 1].at)) / 1000
+				: null;
 		const word = event.what ?? '';
 		return h(
 			'li',
@@ -189,6 +201,12 @@ const relatives = (member) => [
 		title: 'Job',
 		value: (row) => row.job_id ?? row[member],
 		cell: (row) => jobLink(row.job_id ?? row[member]),
+	},
+	{
+		title: 'State',
+		has: (row) => row.state,
+		value: (row) => row.state,
+		cell: (row) => badge(row.state === 'leased' ? 'in work' : row.state),
 	},
 	{
 		title: 'Reference',

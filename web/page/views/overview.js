@@ -1,6 +1,6 @@
 // The first view: health, totals, rates of the last hour, and all queues.
 import { h } from '../lib/dom.js';
-import { get } from '../lib/api.js';
+import { get, readHistory } from '../lib/api.js';
 import { chart } from '../lib/chart.js';
 import { count, duration, isZero, plural, rate, rough } from '../lib/format.js';
 import { badge, empty, errorBox, heading, link, notes, panel, queueLink } from '../lib/parts.js';
@@ -32,7 +32,7 @@ export async function load(view, signal) {
 	readHealth(view);
 	const [overview, history] = await Promise.all([
 		get('overview', { limit: 200, find, sort, health: 0 }, signal),
-		get('history', { queue: '*' }, signal),
+		readHistory('*', signal),
 	]);
 	return { overview, history };
 }
@@ -120,6 +120,7 @@ function tiles(totals, queues) {
 
 // The two charts of rates and depth; the view of a queue shows them too.
 export function rateCharts(history) {
+	if (!history.times) return null;
 	const perSecond = (value) => rough(value);
 	return h(
 		'div',
@@ -167,6 +168,7 @@ const COLUMNS = [
 		title: 'Dead',
 		value: (row) => row.dead,
 		class: 'number',
+		isIdle: (row) => isZero(row.dead),
 		cell: (row) =>
 			isZero(row.dead)
 				? h('span', { class: 'zero' }, count(row.dead))
@@ -180,6 +182,17 @@ const COLUMNS = [
 	numberColumn('In', (row) => row.enqueued_rate, rate),
 	numberColumn('Acked', (row) => row.acked_rate, rate),
 	numberColumn('Failed', (row) => row.failed_rate, rate),
+	...[
+		['Wait p95', 'wait_p95'],
+		['Run p95', 'run_p95'],
+	].map(([title, member]) => ({
+		...numberColumn(
+			title,
+			(row) => row[member],
+			(seconds) => duration(seconds, 2),
+		),
+		has: (row) => typeof row[member] === 'number',
+	})),
 ];
 
 // The names by which the server sorts. It does so if there are more queues than one answer has.

@@ -1,8 +1,9 @@
 // One queue: depth, ages, latency over time, what its jobs wait for, limits, and its handler.
 import { h } from '../lib/dom.js';
-import { get } from '../lib/api.js';
+import { get, readHistory, session } from '../lib/api.js';
 import { chart } from '../lib/chart.js';
-import { ago, count, duration, isZero } from '../lib/format.js';
+import { histogram } from '../lib/histogram.js';
+import { ago, count, duration, isZero, plural } from '../lib/format.js';
 import { actionButton, readOnlyBadge } from '../lib/actions.js';
 import { badge, empty, facts, heading, link, name, notes, panel, plain } from '../lib/parts.js';
 import { numberColumn, table } from '../lib/table.js';
@@ -14,23 +15,29 @@ export const title = ({ params }) => `Queue ${brief(params.name, 60)}`;
 
 export async function load({ params }, signal) {
 	const [answer, history] = await Promise.all([
-		get('queue', { name: params.name }, signal),
-		get('history', { queue: params.name }, signal),
+		get('queue', { name: params.name, latency: 1 }, signal),
+		readHistory(params.name, signal),
 	]);
 	return { answer, history };
 }
 
-function actions(queue, status) {
+// rights: those of the role on this queue; undefined: not known.
+function actions(queue, status, rights) {
+	const has = (right) => !session.role || !rights || rights.includes(right);
 	return [
 		readOnlyBadge(),
-		actionButton('enqueue', queue, 'Enqueue'),
-		status.paused
-			? actionButton('resume_queue', queue, 'Resume')
-			: actionButton('pause_queue', queue, 'Pause'),
-		isZero(status.dead)
+		has('enqueue') ? actionButton('enqueue', queue, 'Enqueue') : null,
+		!has('admin')
 			? null
-			: actionButton('redrive', { queue, count: status.dead }, 'Redrive all'),
-		actionButton('purge_queue', queue, 'Purge', { danger: true }),
+			: [
+					status.paused
+						? actionButton('resume_queue', queue, 'Resume')
+						: actionButton('pause_queue', queue, 'Pause'),
+					isZero(status.dead)
+						? null
+						: actionButton('redrive', { queue, count: status.dead }, 'Redrive all'),
+					actionButton('purge_queue', queue, 'Purge', { danger: true }),
+				],
 	];
 }
 
@@ -57,21 +64,24 @@ function depth(queue, status) {
 	);
 }
 
-function latencyCharts(history, latency) {
+function latencyCharts(history, counted) {
 	const lines = (phase) =>
 		['p50', 'p95'].map((part) => ({ name: part, values: history[`${phase}_${part}`] }));
-	const now = (phase) =>
-		`now p50 ${duration(latency?.[phase + '_p50'])}, p95 ${duration(latency?.[phase + '_p95'])}`;
+	if (!history.times && !counted.length) return null;
 	const one = (heading, phase) =>
 		panel(
 			heading,
-			now(phase),
+			null,
 			chart({
 				label: heading,
 				times: history.times ?? [],
 				write: duration,
 				series: lines(phase),
 			}),
+			histogram(
+				heading,
+				counted.filter((row) => row.phase === phase),
+			),
 		);
 	return h(
 		'div',
@@ -81,24 +91,37 @@ function latencyCharts(history, latency) {
 	);
 }
 
+// Jobs that wait behind 1, 2, 3 ... others have one line. The reason of most jobs comes first.
+function reasons(rows) {
+	const jobs = new Map();
+	for (const row of rows) {
+		const text = row.waits_for ?? 'nothing: in work';
+		const reason = /^behind \d+ jobs?$/.test(text) ? 'other jobs that are handed out first' : text;
+		jobs.set(reason, (jobs.get(reason) ?? 0n) + BigInt(row.jobs));
+	}
+	return [...jobs].sort((a, b) => (a[1] === b[1] ? 0 : a[1] > b[1] ? -1 : 1));
+}
+
+const REASONS = 8; // that are shown at first
+
 function waits(queue, rows) {
 	if (!rows.length) return panel('What the jobs wait for', null, empty('No job waits.'));
+	const list = reasons(rows);
+	const item = ([reason, jobs]) =>
+		h('li', { key: reason }, h('b', null, count(String(jobs))), ' ', name(reason));
+	const rest = list.slice(REASONS);
 	return panel(
 		'What the jobs wait for',
 		'first 100 jobs',
-		h(
-			'ul',
-			{ class: 'reasons' },
-			rows.map((row) =>
-				h(
-					'li',
-					{ key: row.waits_for ?? 'none' },
-					h('b', null, count(row.jobs)),
-					' ',
-					name(row.waits_for ?? 'nothing: in work'),
-				),
-			),
-		),
+		h('ul', { class: 'reasons' }, list.slice(0, REASONS).map(item)),
+		rest.length
+			? h(
+					'details',
+					null,
+					h('summary', null, `Show ${plural(rest.length, 'other reason')}`),
+					h('ul', { class: 'reasons' }, rest.map(item)),
+				)
+			: null,
 	);
 }
 
@@ -199,7 +222,7 @@ export function draw({ answer, history }, { params, state, redraw }) {
 				' ',
 				status.paused ? badge('paused') : null,
 			],
-			actions(queue, status),
+			actions(queue, status, answer.rights),
 		),
 		notes([...(answer.notes ?? []), ...(history.notes ?? [])]),
 		h(
@@ -209,7 +232,7 @@ export function draw({ answer, history }, { params, state, redraw }) {
 			waits(queue, rowsOf(answer.waits_for)),
 		),
 		rateCharts(history),
-		latencyCharts(history, answer.stats),
+		latencyCharts(history, rowsOf(answer.latency)),
 		handler(queue, answer.handler),
 		anyTable('Groups', answer.groups, state, redraw),
 		limits(status),
