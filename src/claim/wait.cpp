@@ -156,7 +156,10 @@ claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 			short_queue = i;
 		}
 	}
-	if (claim->options->for_more && worst != StopReason::kDropped)
+	if (claim->options->stop_if_short && worst != StopReason::kDropped)
+		claim->fell_short = claim->n == 0 && worst != StopReason::kNone;
+	if ((claim->options->for_more || claim->options->stop_if_short) &&
+		worst != StopReason::kDropped)
 		worst = StopReason::kNone;
 	if (claim->n == 0 && worst != StopReason::kNone)
 		complain(worst, names[short_queue]);
@@ -180,7 +183,7 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 		rejoin_lines(&alarm);
 		require_rights(refs, names, n);
 		served = claim_from_all(refs, names, n, claim);
-		if (claim->n > 0 || monotonic_now() >= claim->end)
+		if (claim->n > 0 || claim->fell_short || monotonic_now() >= claim->end)
 			break;
 		for (int i = 0; i < n; i++)
 			refill_timer(refs[i], true);
@@ -199,7 +202,7 @@ void
 claim_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 {
 	claim_from_all(refs, names, n, claim);
-	if (claim->n == 0 && claim->options->wait > 0)
+	if (claim->n == 0 && !claim->fell_short && claim->options->wait > 0)
 		wait_for_jobs(refs, names, n, claim);
 }
 
