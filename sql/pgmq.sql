@@ -194,22 +194,24 @@ SELECT queue_name, throttle_interval_ms, last_notified_at > to_timestamp(0) AS n
 SELECT pgmq.update_notify_insert('Orders', 5), pgmq.disable_notify_insert('Orders');
 SELECT count(*) FROM pgmq.list_notify_insert_throttles();
 -- A sender looks for a notification of its own queue only, and only after the throttle.
-SELECT pgmq.create('quiet'), pgmq.create('loud'), pgmq.enable_notify_insert('quiet', 1000000), pgmq.enable_notify_insert('LOUD', 0);
+SELECT pgmq.create('quiet'), pgmq.create('LOUD'), pgmq.enable_notify_insert('quiet', 1000000), pgmq.enable_notify_insert('LOUD', 0);
 SELECT pgmq.send('quiet', '1');
 SELECT last_notified_at AS quiet_at FROM pgmq.list_notify_insert_throttles() WHERE queue_name = 'quiet' \gset
 SELECT last_notified_at AS loud_at FROM pgmq.list_notify_insert_throttles() WHERE queue_name = 'LOUD' \gset
 SELECT pgmq.send('quiet', '2'), pgmq.send('loud', '1');
 SELECT queue_name, last_notified_at > to_timestamp(0) AS notified, last_notified_at > CASE queue_name WHEN 'quiet' THEN :'quiet_at' ELSE :'loud_at' END::timestamptz AS again
 FROM pgmq.list_notify_insert_throttles();
-SELECT pgmq.drop_queue('quiet'), pgmq.drop_queue('loud');
+SELECT pgmq.drop_queue('quiet'), pgmq.drop_queue('LOUD');
 -- The name of a channel has at most 63 bytes.
-SELECT pgmq.create(repeat(U&'\20ac', 16)), pgmq.create(repeat(U&'\20ac', 17));
-SELECT pgmq.enable_notify_insert(repeat(U&'\20ac', 16));
+SET client_min_messages = warning;
+SELECT pgmq.create('x' || repeat(U&'\20ac', 16)), pgmq.create('xy' || repeat(U&'\20ac', 16));
+RESET client_min_messages;
+SELECT pgmq.enable_notify_insert('x' || repeat(U&'\20ac', 16));
 \set VERBOSITY sqlstate
-SELECT pgmq.enable_notify_insert(repeat(U&'\20ac', 17));
+SELECT pgmq.enable_notify_insert('xy' || repeat(U&'\20ac', 16));
 \set VERBOSITY default
-SELECT pgmq.send(repeat(U&'\20ac', 16), '1'), pgmq.send(repeat(U&'\20ac', 17), '1');
-SELECT pgmq.drop_queue(repeat(U&'\20ac', 16)), pgmq.drop_queue(repeat(U&'\20ac', 17));
+SELECT pgmq.send('x' || repeat(U&'\20ac', 16), '1'), pgmq.send('xy' || repeat(U&'\20ac', 16), '1');
+SELECT pgmq.drop_queue('x' || repeat(U&'\20ac', 16)), pgmq.drop_queue('xy' || repeat(U&'\20ac', 16));
 
 -- Rights are those on the view and on the archive.
 CREATE ROLE regress_pgmq;

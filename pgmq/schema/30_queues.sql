@@ -95,7 +95,13 @@ LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('ALTER VIEW pgmq.%I OWNER TO %I', view_name, owner_name);
     EXECUTE format('GRANT SELECT ON SEQUENCE pgmq.%I TO %I', sequence_name, owner_name);
-    EXECUTE format('GRANT UPDATE ON pgmq._message TO %I', owner_name);
+    -- A second GRANT would wait for other transactions that create queues: each one writes the same row of pg_class. The lock
+    -- lets the first GRANTs of several roles follow each other.
+    IF NOT EXISTS (SELECT FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
+                   WHERE c.oid = 'pgmq._message'::regclass AND a.grantee = to_regrole(quote_ident(owner_name)) AND a.privilege_type = 'UPDATE') THEN
+        PERFORM pg_advisory_xact_lock('pgmq.queue_slot'::regclass::oid::integer, 0);
+        EXECUTE format('GRANT UPDATE ON pgmq._message TO %I', owner_name);
+    END IF;
 END $$;
 REVOKE ALL ON FUNCTION pgmq._give FROM PUBLIC;
 COMMENT ON FUNCTION pgmq._give IS 'Internal: makes a role the owner of the view of a queue. The sequence stays with the owner of the extension, so that no id is given out twice.';
