@@ -151,11 +151,11 @@ check_batch(int n, bool has_headers, int n_headers)
 }
 
 /*
- * Send the messages of an array. with_headers: argument 2 is their headers. time: reads the last argument,
+ * Send the messages of an array. with_headers: argument 2 is their headers. moment: reads the last argument,
  * the delay; nullptr: there is none.
  */
 static Datum
-send_many(FunctionCallInfo fcinfo, bool with_headers, TimeArgument time)
+send_many(FunctionCallInfo fcinfo, bool with_headers, TimeArgument moment)
 {
 	start_write("pgmq.send_batch()");
 	ResultRows result(fcinfo);
@@ -166,7 +166,7 @@ send_many(FunctionCallInfo fcinfo, bool with_headers, TimeArgument time)
 	int n_headers = with_headers ? bodies_of(PG_GETARG_DATUM(2), &headers) : 0;
 	check_batch(n, with_headers, n_headers);
 	MessageQueue queue = message_queue(fcinfo, ACL_INSERT);
-	TimestampTz vt = time != nullptr ? time(fcinfo, PG_NARGS() - 1, "delay") : DT_NOBEGIN;
+	TimestampTz vt = moment != nullptr ? moment(fcinfo, PG_NARGS() - 1, "delay") : DT_NOBEGIN;
 	auto *messages = static_cast<NewMessage *>(palloc(n * sizeof(NewMessage)));
 	auto *ids = static_cast<int64 *>(palloc(n * sizeof(int64)));
 	for (int i = 0; i < n; i++)
@@ -232,18 +232,18 @@ archive(FunctionCallInfo fcinfo, Datum *ids, int n, Archived archived)
 /* ---- set_vt ---- */
 
 static void
-set_times(FunctionCallInfo fcinfo, Datum *ids, int n, TimeArgument time)
+set_times(FunctionCallInfo fcinfo, Datum *ids, int n, TimeArgument moment)
 {
 	MessageQueue queue = message_queue(fcinfo, ACL_UPDATE);
 	ResultRows result(fcinfo, "message_record", message_columns);
-	TimestampTz vt = given(fcinfo, 2) ? time(fcinfo, 2, "vt") : 0;
+	TimestampTz vt = given(fcinfo, 2) ? moment(fcinfo, 2, "vt") : 0;
 	for_each_id(ids, n, [&](Datum id) {
 		Message message;
 		/* As in a table, a NULL is an error only if there is a row to write. */
 		if (!given(fcinfo, 2) && !read_message(queue, DatumGetInt64(id), false, &message))
 			return;
 		if (!given(fcinfo, 2))
-			(void) time(fcinfo, 2, "vt"); /* raises the error */
+			(void) moment(fcinfo, 2, "vt"); /* raises the error */
 		if (set_message_time(queue, DatumGetInt64(id), vt) &&
 			read_message(queue, DatumGetInt64(id), true, &message))
 			result.put_values(message.values, message.nulls, kMessageColumns);
@@ -251,21 +251,21 @@ set_times(FunctionCallInfo fcinfo, Datum *ids, int n, TimeArgument time)
 }
 
 static Datum
-set_time(FunctionCallInfo fcinfo, TimeArgument time)
+set_time(FunctionCallInfo fcinfo, TimeArgument moment)
 {
 	start_write("pgmq.set_vt()");
 	Datum id = value_or_null(fcinfo, 1);
-	set_times(fcinfo, &id, given(fcinfo, 1) ? 1 : 0, time);
+	set_times(fcinfo, &id, given(fcinfo, 1) ? 1 : 0, moment);
 	return (Datum) 0;
 }
 
 static Datum
-set_time_of_many(FunctionCallInfo fcinfo, TimeArgument time)
+set_time_of_many(FunctionCallInfo fcinfo, TimeArgument moment)
 {
 	start_write("pgmq.set_vt()");
 	Datum *ids = nullptr;
 	int n = message_ids(fcinfo, 1, &ids);
-	set_times(fcinfo, ids, n, time);
+	set_times(fcinfo, ids, n, moment);
 	return (Datum) 0;
 }
 

@@ -91,6 +91,16 @@ complain(StopReason shortage, const char *name)
 		complain_of_bound();
 }
 
+/* Raise the error for a claim that has got no job because of a shortage, unless its options say otherwise. */
+static void
+complain_unless_accepted(StopReason shortage, const char *name, Claim *claim)
+{
+	bool accepted = claim->options->for_more || claim->options->stop_if_short;
+	if (!accepted || shortage == StopReason::kDropped)
+		complain(shortage, name);
+	claim->fell_short = claim->options->stop_if_short;
+}
+
 /*
  * Count the call for queue i. A claim that waits searches each queue several times, but is counted
  * once.
@@ -156,13 +166,8 @@ claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 			short_queue = i;
 		}
 	}
-	if (claim->options->stop_if_short && worst != StopReason::kDropped)
-		claim->fell_short = claim->n == 0 && worst != StopReason::kNone;
-	if ((claim->options->for_more || claim->options->stop_if_short) &&
-		worst != StopReason::kDropped)
-		worst = StopReason::kNone;
 	if (claim->n == 0 && worst != StopReason::kNone)
-		complain(worst, names[short_queue]);
+		complain_unless_accepted(worst, names[short_queue], claim);
 	return served;
 }
 

@@ -165,6 +165,18 @@ text_of_watched(Oid table, const char *queue)
 	return psprintf("table %s is watched for queue \"%s\"", qualified_name(table), queue);
 }
 
+/* Raise an error; with force only a notice. */
+static void
+complain_of_watch(Oid table, const char *queue, bool force)
+{
+	ereport(force ? NOTICE : ERROR,
+			(force ? 0 : errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 errmsg_internal("%s", text_of_watched(table, queue)),
+			 errdetail("After the drop each write to the table fails."),
+			 errhint("Call pgq_unwatch_table%s.",
+					 force ? "" : ", or pass force => true to drop the queue all the same")));
+}
+
 void
 refuse_watched_queue(int32 queue_id, const char *name, bool force)
 {
@@ -179,13 +191,7 @@ refuse_watched_queue(int32 queue_id, const char *name, bool force)
 			target.is_topic || target.queue_id != queue_id ||
 			!find_target_queue(target, &present_name))
 			continue;
-		ereport(
-			force ? NOTICE : ERROR,
-			(errcode(force ? ERRCODE_SUCCESSFUL_COMPLETION : ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-			 errmsg_internal("%s", text_of_watched(triggers[i].relation, name)),
-			 errdetail("After the drop each write to the table fails."),
-			 errhint("Call pgq_unwatch_table%s.",
-					 force ? "" : ", or pass force => true to drop the queue all the same")));
+		complain_of_watch(triggers[i].relation, name, force);
 		return;
 	}
 }
