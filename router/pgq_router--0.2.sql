@@ -762,24 +762,25 @@ COMMENT ON FUNCTION pgq_router.reach IS 'Internal: an error if one of these shar
 
 -- ---- workers ----
 
-SELECT pgq_router.make('pgq_ack_many', 'job_ids bigint[], leases bigint[]', 'SETOF bigint', $body$
+-- End jobs at their shards. numbers: the array beside job_ids; pgq_finish has none. A shard that is down is left out.
+SELECT pgq_router.make(verb, arguments, 'SETOF bigint', format($body$
 DECLARE
     part record;
     message text; detail text; hint text;
-    wrong boolean := job_ids IS NULL OR leases IS NULL OR array_ndims(job_ids) > 1 OR array_ndims(leases) > 1
-        OR cardinality(job_ids) <> cardinality(leases) OR array_position(job_ids, NULL) IS NOT NULL OR array_position(leases, NULL) IS NOT NULL;
+    wrong boolean := job_ids IS NULL OR %2$I IS NULL OR array_ndims(job_ids) > 1 OR array_ndims(%2$I) > 1
+        OR cardinality(job_ids) <> cardinality(%2$I) OR array_position(job_ids, NULL) IS NOT NULL OR array_position(%2$I, NULL) IS NOT NULL;
 BEGIN
     FOR part IN
-        SELECT s.shard, array_agg(a.job_id ORDER BY a.n) AS job_ids, array_agg(a.lease ORDER BY a.n) AS leases
-        FROM unnest(job_ids, leases) WITH ORDINALITY a (job_id, lease, n) JOIN pgq_router.shard s ON s.shard = a.job_id % 1024
+        SELECT s.shard, array_agg(a.job_id ORDER BY a.n) AS job_ids, array_agg(a.number ORDER BY a.n) AS numbers
+        FROM unnest(job_ids, %2$I) WITH ORDINALITY a (job_id, number, n) JOIN pgq_router.shard s ON s.shard = a.job_id %% 1024
         WHERE NOT wrong GROUP BY s.shard
         UNION ALL
         -- What is wrong with the arrays a shard says.
-        SELECT (pgq_router.any_shards(false))[1], pgq_ack_many.job_ids, pgq_ack_many.leases WHERE wrong
+        SELECT (pgq_router.any_shards(false))[1], %1$I.job_ids, %1$I.%2$I WHERE wrong
         ORDER BY 1
     LOOP
         BEGIN
-            RETURN QUERY SELECT pgq_router.ack_many_at(part.shard, part.job_ids, part.leases);
+            RETURN QUERY SELECT pgq_router.%3$s;
         EXCEPTION WHEN OTHERS THEN
             GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
             IF NOT pgq_router.is_down(SQLSTATE, message) THEN
@@ -788,33 +789,10 @@ BEGIN
             PERFORM pgq_router.leave_out(part.shard, message);
         END;
     END LOOP;
-END $body$, false);
-
-SELECT pgq_router.make('pgq_finish', 'job_ids bigint[]', 'SETOF bigint', $body$
-DECLARE
-    part record;
-    message text; detail text; hint text;
-    wrong boolean := job_ids IS NULL OR array_ndims(job_ids) > 1 OR array_position(job_ids, NULL) IS NOT NULL;
-BEGIN
-    FOR part IN
-        SELECT s.shard, array_agg(a.job_id) AS job_ids FROM unnest(job_ids) a (job_id) JOIN pgq_router.shard s ON s.shard = a.job_id % 1024
-        WHERE NOT wrong GROUP BY s.shard
-        UNION ALL
-        -- What is wrong with the array a shard says.
-        SELECT (pgq_router.any_shards(false))[1], pgq_finish.job_ids WHERE wrong
-        ORDER BY 1
-    LOOP
-        BEGIN
-            RETURN QUERY SELECT pgq_router.finish_at(part.shard, part.job_ids);
-        EXCEPTION WHEN OTHERS THEN
-            GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-            IF NOT pgq_router.is_down(SQLSTATE, message) THEN
-                PERFORM pgq_router.complain(part.shard, SQLSTATE, message, detail, hint);
-            END IF;
-            PERFORM pgq_router.leave_out(part.shard, message);
-        END;
-    END LOOP;
-END $body$, false);
+END $body$, verb, numbers, call), false)
+FROM (VALUES
+    ('pgq_ack_many', 'job_ids bigint[], leases bigint[]', 'leases', 'ack_many_at(part.shard, part.job_ids, part.numbers)'),
+    ('pgq_finish', 'job_ids bigint[]', 'job_ids', 'finish_at(part.shard, part.job_ids)')) v (verb, arguments, numbers, call);
 
 -- Claim from any shard that has jobs. call: the second function, and its arguments.
 SELECT pgq_router.make(verb, arguments, 'SETOF pgq_ext.claimed_job', format($body$

@@ -25,6 +25,42 @@ SELECT pgmq.send('orders', '1', NULL::timestamptz);
 SELECT * FROM pgmq.send_batch('orders', ARRAY['7', NULL, '9']::jsonb[], ARRAY['{"h": 7}', '{"h": 8}', NULL]::jsonb[]);
 SELECT * FROM pgmq.send_batch('orders', '{}'::jsonb[]);
 SELECT * FROM pgmq.send_batch('orders', ARRAY['1']::jsonb[], '{}'::jsonb[]);
+-- All overloads of send_batch; the original checks the arrays before it looks for the queue.
+SELECT pgmq.send_batch('unknown', NULL);
+SELECT pgmq.send_batch('unknown', ARRAY['1']::jsonb[]);
+SELECT pgmq.send_batch('orders', ARRAY['1']::jsonb[], NULL::integer);
+SELECT pgmq.create('batches');
+SELECT pgmq.send_batch('batches', ARRAY['1']::jsonb[]), pgmq.send_batch('batches', ARRAY['2']::jsonb[], ARRAY['{"h": 2}']::jsonb[]),
+       pgmq.send_batch('batches', ARRAY['3']::jsonb[], 1000), pgmq.send_batch('batches', ARRAY['4']::jsonb[], '2100-01-01 00:00+00'::timestamptz),
+       pgmq.send_batch('batches', ARRAY['5']::jsonb[], NULL::jsonb[], 1000), pgmq.send_batch('batches', ARRAY['6']::jsonb[], ARRAY['{"h": 6}']::jsonb[], '2100-01-01 00:00+00'::timestamptz);
+SELECT msg_id, message, headers, vt > clock_timestamp() + interval '10 min' AS delayed, extract(year FROM vt AT TIME ZONE 'UTC') = 2100 AS late FROM pgmq.q_batches ORDER BY 1;
+SELECT msg_id, vt > clock_timestamp() + interval '10 min' AS delayed FROM pgmq.set_vt('batches', 1, 1000);
+SELECT msg_id, vt > clock_timestamp() + interval '10 min' AS delayed FROM pgmq.set_vt('batches', '{4,5}'::bigint[], -1000);
+
+-- An UPDATE of a message that is being read keeps its time, and ends its lease.
+SELECT msg_id, read_ct FROM pgmq.read('batches', 1000, 1);
+SELECT state FROM pgq_ext.lease_of((SELECT slot FROM pgmq.queue_slot WHERE view = 'pgmq.q_batches'::regclass) * 1099511627776 + 2);
+UPDATE pgmq.q_batches SET vt = vt WHERE msg_id = 2 RETURNING msg_id;
+SELECT state FROM pgq_ext.lease_of((SELECT slot FROM pgmq.queue_slot WHERE view = 'pgmq.q_batches'::regclass) * 1099511627776 + 2);
+UPDATE pgmq.q_batches SET message = '"new"' WHERE msg_id = 2 RETURNING msg_id;
+SELECT state FROM pgq_ext.lease_of((SELECT slot FROM pgmq.queue_slot WHERE view = 'pgmq.q_batches'::regclass) * 1099511627776 + 2);
+SELECT msg_id, read_ct, message, vt > clock_timestamp() + interval '10 min' AS delayed FROM pgmq.q_batches WHERE msg_id = 2;
+
+-- DROP VIEW leaves the messages, and create() goes on with them.
+DROP VIEW pgmq.q_batches;
+SELECT pgmq.send('batches', '1');
+SET client_min_messages = warning;
+SELECT pgmq.create('batches');
+RESET client_min_messages;
+SELECT array_agg(msg_id ORDER BY msg_id) FROM pgmq.q_batches;
+SELECT pgmq.send('batches', '7');
+SELECT pgmq.purge_queue('batches');
+DROP VIEW pgmq.q_batches;
+SET client_min_messages = warning;
+SELECT pgmq.create('batches');
+RESET client_min_messages;
+SELECT pgmq.send('batches', '8');
+SELECT pgmq.drop_queue('batches');
 SELECT msg_id, read_ct, last_read_at IS NULL AS unread, vt > clock_timestamp() AS delayed, message, message IS NULL AS no_message, headers
 FROM pgmq.q_orders ORDER BY msg_id;
 SELECT job_id % 1099511627776 AS msg_id, payload FROM pgq_ext.job WHERE job_id > 1099511627776 ORDER BY 1 LIMIT 2;
@@ -157,6 +193,25 @@ SELECT pgmq.send('orders', '1') IS NOT NULL AS sent;
 SELECT queue_name, throttle_interval_ms, last_notified_at > to_timestamp(0) AS notified FROM pgmq.list_notify_insert_throttles();
 SELECT pgmq.update_notify_insert('Orders', 5), pgmq.disable_notify_insert('Orders');
 SELECT count(*) FROM pgmq.list_notify_insert_throttles();
+-- A sender looks for a notification of its own queue only, and only after the throttle.
+SELECT pgmq.create('quiet'), pgmq.create('LOUD'), pgmq.enable_notify_insert('quiet', 1000000), pgmq.enable_notify_insert('LOUD', 0);
+SELECT pgmq.send('quiet', '1');
+SELECT last_notified_at AS quiet_at FROM pgmq.list_notify_insert_throttles() WHERE queue_name = 'quiet' \gset
+SELECT last_notified_at AS loud_at FROM pgmq.list_notify_insert_throttles() WHERE queue_name = 'LOUD' \gset
+SELECT pgmq.send('quiet', '2'), pgmq.send('loud', '1');
+SELECT queue_name, last_notified_at > to_timestamp(0) AS notified, last_notified_at > CASE queue_name WHEN 'quiet' THEN :'quiet_at' ELSE :'loud_at' END::timestamptz AS again
+FROM pgmq.list_notify_insert_throttles();
+SELECT pgmq.drop_queue('quiet'), pgmq.drop_queue('LOUD');
+-- The name of a channel has at most 63 bytes.
+SET client_min_messages = warning;
+SELECT pgmq.create('x' || repeat(U&'\20ac', 16)), pgmq.create('xy' || repeat(U&'\20ac', 16));
+RESET client_min_messages;
+SELECT pgmq.enable_notify_insert('x' || repeat(U&'\20ac', 16));
+\set VERBOSITY sqlstate
+SELECT pgmq.enable_notify_insert('xy' || repeat(U&'\20ac', 16));
+\set VERBOSITY default
+SELECT pgmq.send('x' || repeat(U&'\20ac', 16), '1'), pgmq.send('xy' || repeat(U&'\20ac', 16), '1');
+SELECT pgmq.drop_queue('x' || repeat(U&'\20ac', 16)), pgmq.drop_queue('xy' || repeat(U&'\20ac', 16));
 
 -- Rights are those on the view and on the archive.
 CREATE ROLE regress_pgmq;

@@ -244,6 +244,9 @@ BEGIN
         IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'pgq_ext.queue'::regclass AND attisdropped) THEN
             RAISE 'table "pgq_ext.queue" has a dropped column'
                 USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Dump the database, and restore it.';
+        ELSIF (SELECT relnatts FROM pg_class WHERE oid = 'pgq_ext.queue'::regclass) <> 24 THEN
+            RAISE 'table "pgq_ext.queue" has a column that is not of pgq_ext'
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Drop the column, dump the database, and restore it.';
         END IF;
         ALTER TABLE pgq_ext.queue ADD COLUMN undo_rolled_back_claims boolean NOT NULL DEFAULT false;
         added := true;
@@ -253,7 +256,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION pgq_ext.add_queue_columns() FROM PUBLIC;
 COMMENT ON FUNCTION pgq_ext.add_queue_columns() IS
-'Add the columns of queue options that are newer than version 0.1 to a database that was updated from that version. Locks pgq_ext.queue in ACCESS EXCLUSIVE mode, for the time of a change of the catalog: so it waits for transactions that have read or changed that table, and later calls that look up a queue wait for it. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 the table has a dropped column.';
+'Add the columns of queue options that are newer than version 0.1 to a database that was updated from that version. Locks pgq_ext.queue in ACCESS EXCLUSIVE mode, for the time of a change of the catalog: so it waits for transactions that have read or changed that table, and later calls that look up a queue wait for it. Set lock_timeout before. Returns true if something was added. May be called again. Error: 55000 the table has a dropped column, or a column that is not of pgq_ext.';
 
 CREATE FUNCTION pgq_run_again(job_id bigint) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pgq_run_again';

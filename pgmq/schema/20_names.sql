@@ -21,8 +21,9 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgmq.validate_queue_name IS 'Raises an error if the name has more than 47 characters.';
 
+-- Names that lead to the same view share a lock.
 CREATE FUNCTION pgmq.acquire_queue_lock(queue_name text) RETURNS void
-LANGUAGE sql AS $$ SELECT pg_catalog.pg_advisory_xact_lock(hashtext('pgmq.queue_' || queue_name)) $$;
+LANGUAGE sql AS $$ SELECT pg_catalog.pg_advisory_xact_lock(hashtext('pgmq.queue_' || pgmq.format_table_name(queue_name, 'q'))) $$;
 COMMENT ON FUNCTION pgmq.acquire_queue_lock IS
 'Locks the name of a queue until the transaction ends, so that no other transaction creates or drops that queue.';
 

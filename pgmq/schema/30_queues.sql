@@ -41,15 +41,17 @@ COMMENT ON FUNCTION pgmq._queue IS 'Internal: the queue of pgq_ext and the seque
 
 -- ---- creating queues ----
 
+-- A transaction locks the slot that it takes, so that no other transaction takes the slot before the commit. A lock of the
+-- table would let create() and drop_queue() wait for each other.
 CREATE FUNCTION pgmq._free_slot() RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
     free integer;
 BEGIN
-    LOCK TABLE pgmq.queue_slot IN SHARE ROW EXCLUSIVE MODE;
     FOR i IN 1 .. 8191 LOOP
         free := nextval('pgmq.next_slot');
-        EXIT WHEN NOT EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.slot = free)
+        EXIT WHEN pg_try_advisory_xact_lock('pgmq.queue_slot'::regclass::oid::integer, free)
+            AND NOT EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.slot = free)
             AND NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id >= free * 1099511627776 AND j.job_id < (free + 1) * 1099511627776);
         free := NULL;
     END LOOP;
@@ -93,7 +95,13 @@ LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('ALTER VIEW pgmq.%I OWNER TO %I', view_name, owner_name);
     EXECUTE format('GRANT SELECT ON SEQUENCE pgmq.%I TO %I', sequence_name, owner_name);
-    EXECUTE format('GRANT UPDATE ON pgmq._message TO %I', owner_name);
+    -- A second GRANT would wait for other transactions that create queues: each one writes the same row of pg_class. The lock
+    -- lets the first GRANTs of several roles follow each other.
+    IF NOT EXISTS (SELECT FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
+                   WHERE c.oid = 'pgmq._message'::regclass AND a.grantee = to_regrole(quote_ident(owner_name)) AND a.privilege_type = 'UPDATE') THEN
+        PERFORM pg_advisory_xact_lock('pgmq.queue_slot'::regclass::oid::integer, 0);
+        EXECUTE format('GRANT UPDATE ON pgmq._message TO %I', owner_name);
+    END IF;
 END $$;
 REVOKE ALL ON FUNCTION pgmq._give FROM PUBLIC;
 COMMENT ON FUNCTION pgmq._give IS 'Internal: makes a role the owner of the view of a queue. The sequence stays with the owner of the extension, so that no id is given out twice.';
@@ -108,6 +116,7 @@ DECLARE
     sequence_name text := view_name || '_msg_id_seq'::text;
     owner_name text := pg_catalog.pg_get_userbyid(creator);
     slot integer;
+    old_slot integer;
     engine_name text;
     id integer;
     last_job bigint;
@@ -125,6 +134,10 @@ BEGIN
         END IF;
         slot := pgmq._free_slot();
         engine_name := pgmq._engine_name(queue_name, slot);
+        -- If SQL has dropped the view, its queue and messages are still there. Go on with them, and with the slot.
+        DELETE FROM pgmq.queue_slot s USING pgq_ext.queue q
+        WHERE q.queue = engine_name AND s.queue_id = q.queue_id AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = s.view)
+        RETURNING s.slot INTO old_slot;
         -- A queue whose view was renamed keeps these names.
         IF EXISTS (SELECT FROM pgq_ext.queue q JOIN pgmq.queue_slot s USING (queue_id) WHERE q.queue = engine_name) THEN
             engine_name := 'pgmq.slot-' || slot;
@@ -149,7 +162,7 @@ BEGIN
             RAISE insufficient_privilege USING MESSAGE = format('queue "%s" of pgq_ext has messages of another role', engine_name),
                 HINT = 'Only a superuser, or the owner of the archive of these messages, can create the queue again.';
         END IF;
-        slot := COALESCE(last_job / 1099511627776, slot);
+        slot := COALESCE(last_job / 1099511627776, old_slot, slot);
         IF octet_length(sequence_name) > 63 OR EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.sequence = to_regclass(format('pgmq.%I', sequence_name))) THEN
             sequence_name := 'q_slot_' || slot || '_msg_id_seq';
         END IF;
@@ -297,6 +310,10 @@ DECLARE
     queue record := pgmq._queue(queue_name);
     result pgmq.metrics_result;
 BEGIN
+    -- Without a privilege, pg_sequence_last_value() returns NULL with newer versions of PostgreSQL.
+    IF NOT has_sequence_privilege(queue.sequence, 'USAGE, SELECT') THEN
+        RAISE insufficient_privilege USING MESSAGE = format('permission denied for sequence %s', queue.sequence);
+    END IF;
     SELECT $1, count(*), extract(epoch FROM now() - max(m.enqueued_at))::integer, extract(epoch FROM now() - min(m.enqueued_at))::integer,
            COALESCE(pg_sequence_last_value(queue.sequence), 0), now(), count(*) FILTER (WHERE m.vt <= now()),
            pgmq._default_partition_length(pgmq.format_table_name($1, 'a'))

@@ -26,30 +26,22 @@ BEGIN
         RAISE EXCEPTION 'headers array length (%) must match msgs array length (%)', cardinality(headers), n;
     END IF;
 END $$;
-COMMENT ON FUNCTION pgmq._validate_batch_params IS 'Internal: checks the arrays of pgmq.send_batch.';
+COMMENT ON FUNCTION pgmq._validate_batch_params IS 'Internal: checks the arrays of pgmq.send_batch_topic, as pgmq.send_batch does.';
 
-CREATE FUNCTION pgmq._send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay timestamptz) RETURNS SETOF bigint
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[]) RETURNS SETOF bigint
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_send_batch';
-COMMENT ON FUNCTION pgmq._send_batch IS 'Internal: pgmq.send_batch without checks of the arrays.';
-
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[]) RETURNS SETOF bigint
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_send_batch_headers';
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], delay integer) RETURNS SETOF bigint
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_send_batch_in';
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], delay timestamptz) RETURNS SETOF bigint
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_send_batch_at';
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay integer) RETURNS SETOF bigint
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_send_batch_headers_in';
 CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay timestamptz) RETURNS SETOF bigint
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pgmq._validate_batch_params(msgs, headers);
-    RETURN QUERY SELECT pgmq._send_batch(queue_name, msgs, headers, delay);
-END $$;
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_send_batch_headers_at';
 COMMENT ON FUNCTION pgmq.send_batch(text, jsonb[], jsonb[], timestamptz) IS
 'Inserts messages and returns their ids, in the order of the array. headers: NULL, or an array of the same length.';
-CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[]) RETURNS SETOF bigint
-LANGUAGE sql AS $$ SELECT pgmq.send_batch(queue_name, msgs, NULL::jsonb[], clock_timestamp()) $$;
-CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[]) RETURNS SETOF bigint
-LANGUAGE sql AS $$ SELECT pgmq.send_batch(queue_name, msgs, headers, clock_timestamp()) $$;
-CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], delay integer) RETURNS SETOF bigint
-LANGUAGE sql AS $$ SELECT pgmq.send_batch(queue_name, msgs, NULL::jsonb[], clock_timestamp() + delay * interval '1 s') $$;
-CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], delay timestamptz) RETURNS SETOF bigint
-LANGUAGE sql AS $$ SELECT pgmq.send_batch(queue_name, msgs, NULL::jsonb[], delay) $$;
-CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay integer) RETURNS SETOF bigint
-LANGUAGE sql AS $$ SELECT pgmq.send_batch(queue_name, msgs, headers, clock_timestamp() + delay * interval '1 s') $$;
 
 -- ---- reading ----
 
@@ -96,8 +88,8 @@ CREATE FUNCTION pgmq.set_vt(queue_name text, msg_ids bigint[], vt timestamptz) R
 LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_set_vt_many';
 COMMENT ON FUNCTION pgmq.set_vt(text, bigint[], timestamptz) IS 'As pgmq.set_vt of one message, for several.';
 CREATE FUNCTION pgmq.set_vt(queue_name text, msg_id bigint, vt integer) RETURNS SETOF pgmq.message_record
-LANGUAGE sql AS $$ SELECT * FROM pgmq.set_vt(queue_name, msg_id, clock_timestamp() + vt * interval '1 s') $$;
+LANGUAGE c ROWS 1 AS 'MODULE_PATHNAME', 'pgq_mq_set_vt_in';
 COMMENT ON FUNCTION pgmq.set_vt(text, bigint, integer) IS 'As pgmq.set_vt with a time: vt seconds from now.';
 CREATE FUNCTION pgmq.set_vt(queue_name text, msg_ids bigint[], vt integer) RETURNS SETOF pgmq.message_record
-LANGUAGE sql AS $$ SELECT * FROM pgmq.set_vt(queue_name, msg_ids, clock_timestamp() + vt * interval '1 s') $$;
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_set_vt_many_in';
 COMMENT ON FUNCTION pgmq.set_vt(text, bigint[], integer) IS 'As pgmq.set_vt with a time: vt seconds from now.';

@@ -124,7 +124,7 @@ CREATE FUNCTION pgmq.send_batch_topic(routing_key text, msgs jsonb[], headers js
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pgmq.validate_routing_key(routing_key), pgmq._validate_batch_params(msgs, headers);
-    RETURN QUERY SELECT q, pgmq._send_batch(q, msgs, headers, delay) FROM pgmq._queues_of_key(routing_key) q;
+    RETURN QUERY SELECT q, pgmq.send_batch(q, msgs, headers, delay) FROM pgmq._queues_of_key(routing_key) q;
 END $$;
 COMMENT ON FUNCTION pgmq.send_batch_topic(text, jsonb[], jsonb[], timestamptz) IS 'Sends messages to each queue that is bound to the routing key, and returns their ids.';
 CREATE FUNCTION pgmq.send_batch_topic(routing_key text, msgs jsonb[]) RETURNS TABLE (queue_name text, msg_id bigint)

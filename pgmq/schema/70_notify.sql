@@ -39,6 +39,9 @@ BEGIN
         RAISE EXCEPTION 'throttle_interval_ms must be non-negative';
     ELSIF queue_name IS NULL OR to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'q'))) IS NULL THEN
         RAISE EXCEPTION 'Queue "%" does not exist. Create it first using pgmq.create()', queue_name;
+    ELSIF octet_length('pgmq.q_' || queue_name || '.INSERT') > 63 THEN
+        RAISE name_too_long USING MESSAGE = 'queue name is too long for notifications',
+            DETAIL = format('The name of the channel, %s, would have more than 63 bytes.', quote_literal('pgmq.q_' || queue_name || '.INSERT'));
     END IF;
     PERFORM pgmq.disable_notify_insert(queue_name);
     INSERT INTO pgmq.notify_insert_throttle (queue_name, throttle_interval_ms) VALUES ($1, $2);

@@ -5,7 +5,6 @@
 #include "api/args.h"
 #include "api/message_args.h"
 #include "api/result_rows.h"
-#include "catalog/owner_sql.h"
 #include "catalog/rights.h"
 #include "jobs/change.h"
 #include "mq/change.h"
@@ -68,6 +67,9 @@ seconds_argument(FunctionCallInfo fcinfo, int i, const char *name)
 	return after_seconds(PG_GETARG_INT32(i));
 }
 
+/* seconds_argument or time_argument */
+using TimeArgument = TimestampTz (*)(FunctionCallInfo fcinfo, int i, const char *name);
+
 /*
  * Return the ids of the array without NULLs and duplicates. The order is ascending, so that two calls
  * cannot deadlock.
@@ -110,27 +112,6 @@ for_each_id(const Datum *ids, int n, Visit visit)
 
 /* ---- send ---- */
 
-/*
- * Send the notifications that pgmq.enable_notify_insert() has asked for. In most databases the table
- * of throttles is empty; the size of its file shows this without a scan.
- */
-void
-notify_of_insert(FunctionCallInfo fcinfo, const MessageQueue &queue)
-{
-	Oid schema = get_func_namespace(fcinfo->flinfo->fn_oid);
-	Oid table = get_relname_relid("notify_insert_throttle", schema);
-	if (!OidIsValid(table))
-		return;
-	Relation rel = table_open(table, AccessShareLock);
-	bool empty = RelationGetNumberOfBlocks(rel) == 0;
-	table_close(rel, NoLock);
-	if (empty)
-		return;
-	const SpiArgument view[] = {{OIDOID, ObjectIdGetDatum(queue.view), false}};
-	char *call = psprintf("SELECT %s._notify($1)", quote_identifier(get_namespace_name(schema)));
-	as_owner([&] { (void) spi_execute(call, view); });
-}
-
 static Datum
 send_one(FunctionCallInfo fcinfo, Datum headers, TimestampTz vt)
 {
@@ -157,24 +138,44 @@ bodies_of(Datum array, Datum **bodies)
 	return n;
 }
 
+/* Raise the errors of pgmq._validate_batch_params(), which the original has. */
 static void
-send_many(FunctionCallInfo fcinfo, ResultRows *result)
+check_batch(int n, bool has_headers, int n_headers)
 {
-	MessageQueue queue = message_queue(fcinfo, ACL_INSERT);
-	TimestampTz vt = time_argument(fcinfo, 3, "delay");
+	if (n == 0)
+		ereport(ERROR, (errcode(ERRCODE_RAISE_EXCEPTION), errmsg("msgs cannot be NULL or empty")));
+	if (has_headers && n_headers != n)
+		ereport(ERROR, (errcode(ERRCODE_RAISE_EXCEPTION),
+						errmsg("headers array length (%d) must match msgs array length (%d)",
+							   n_headers, n)));
+}
+
+/*
+ * Send the messages of an array. with_headers: argument 2 is their headers. moment: reads the last argument,
+ * the delay; nullptr: there is none.
+ */
+static Datum
+send_many(FunctionCallInfo fcinfo, bool with_headers, TimeArgument moment)
+{
+	start_write("pgmq.send_batch()");
+	ResultRows result(fcinfo);
 	Datum *bodies = nullptr;
 	Datum *headers = nullptr;
+	with_headers = with_headers && given(fcinfo, 2);
 	int n = given(fcinfo, 1) ? bodies_of(PG_GETARG_DATUM(1), &bodies) : 0;
-	int n_headers = given(fcinfo, 2) ? bodies_of(PG_GETARG_DATUM(2), &headers) : 0;
-	auto *messages = static_cast<NewMessage *>(palloc0((n + 1) * sizeof(NewMessage)));
-	auto *ids = static_cast<int64 *>(palloc((n + 1) * sizeof(int64)));
+	int n_headers = with_headers ? bodies_of(PG_GETARG_DATUM(2), &headers) : 0;
+	check_batch(n, with_headers, n_headers);
+	MessageQueue queue = message_queue(fcinfo, ACL_INSERT);
+	TimestampTz vt = moment != nullptr ? moment(fcinfo, PG_NARGS() - 1, "delay") : DT_NOBEGIN;
+	auto *messages = static_cast<NewMessage *>(palloc(n * sizeof(NewMessage)));
+	auto *ids = static_cast<int64 *>(palloc(n * sizeof(int64)));
 	for (int i = 0; i < n; i++)
-		messages[i] = {bodies[i], i < n_headers ? headers[i] : Datum{0}};
+		messages[i] = {bodies[i], with_headers ? headers[i] : Datum{0}};
 	send_messages(queue, messages, n, vt, ids);
 	for (int i = 0; i < n; i++)
-		result->put(Int64GetDatum(ids[i]));
-	if (n > 0)
-		notify_of_insert(fcinfo, queue);
+		result.put(Int64GetDatum(ids[i]));
+	notify_of_insert(fcinfo, queue);
+	return (Datum) 0;
 }
 
 /* ---- archive ---- */
@@ -231,20 +232,41 @@ archive(FunctionCallInfo fcinfo, Datum *ids, int n, Archived archived)
 /* ---- set_vt ---- */
 
 static void
-set_times(FunctionCallInfo fcinfo, Datum *ids, int n)
+set_times(FunctionCallInfo fcinfo, Datum *ids, int n, TimeArgument moment)
 {
 	MessageQueue queue = message_queue(fcinfo, ACL_UPDATE);
 	ResultRows result(fcinfo, "message_record", message_columns);
+	TimestampTz vt = given(fcinfo, 2) ? moment(fcinfo, 2, "vt") : 0;
 	for_each_id(ids, n, [&](Datum id) {
 		Message message;
 		/* As in a table, a NULL is an error only if there is a row to write. */
 		if (!given(fcinfo, 2) && !read_message(queue, DatumGetInt64(id), false, &message))
 			return;
-		TimestampTz vt = time_argument(fcinfo, 2, "vt");
+		if (!given(fcinfo, 2))
+			(void) moment(fcinfo, 2, "vt"); /* raises the error */
 		if (set_message_time(queue, DatumGetInt64(id), vt) &&
 			read_message(queue, DatumGetInt64(id), true, &message))
 			result.put_values(message.values, message.nulls, kMessageColumns);
 	});
+}
+
+static Datum
+set_time(FunctionCallInfo fcinfo, TimeArgument moment)
+{
+	start_write("pgmq.set_vt()");
+	Datum id = value_or_null(fcinfo, 1);
+	set_times(fcinfo, &id, given(fcinfo, 1) ? 1 : 0, moment);
+	return (Datum) 0;
+}
+
+static Datum
+set_time_of_many(FunctionCallInfo fcinfo, TimeArgument moment)
+{
+	start_write("pgmq.set_vt()");
+	Datum *ids = nullptr;
+	int n = message_ids(fcinfo, 1, &ids);
+	set_times(fcinfo, ids, n, moment);
+	return (Datum) 0;
 }
 
 } // namespace pgq
@@ -259,12 +281,19 @@ PG_FUNCTION_INFO_V1(pgq_mq_send_at);
 PG_FUNCTION_INFO_V1(pgq_mq_send_headers_in);
 PG_FUNCTION_INFO_V1(pgq_mq_send_headers_at);
 PG_FUNCTION_INFO_V1(pgq_mq_send_batch);
+PG_FUNCTION_INFO_V1(pgq_mq_send_batch_headers);
+PG_FUNCTION_INFO_V1(pgq_mq_send_batch_in);
+PG_FUNCTION_INFO_V1(pgq_mq_send_batch_at);
+PG_FUNCTION_INFO_V1(pgq_mq_send_batch_headers_in);
+PG_FUNCTION_INFO_V1(pgq_mq_send_batch_headers_at);
 PG_FUNCTION_INFO_V1(pgq_mq_delete);
 PG_FUNCTION_INFO_V1(pgq_mq_delete_many);
 PG_FUNCTION_INFO_V1(pgq_mq_archive);
 PG_FUNCTION_INFO_V1(pgq_mq_archive_many);
 PG_FUNCTION_INFO_V1(pgq_mq_set_vt);
+PG_FUNCTION_INFO_V1(pgq_mq_set_vt_in);
 PG_FUNCTION_INFO_V1(pgq_mq_set_vt_many);
+PG_FUNCTION_INFO_V1(pgq_mq_set_vt_many_in);
 
 /* send(queue_name, msg), and with headers, a delay in seconds, a time, or two of these. */
 PGDLLEXPORT Datum
@@ -303,13 +332,41 @@ pgq_mq_send_headers_at(PG_FUNCTION_ARGS)
 	return send_one(fcinfo, value_or_null(fcinfo, 2), time_argument(fcinfo, 3, "delay"));
 }
 
+/* send_batch(queue_name, msgs), and with headers, a delay in seconds, a time, or two of these. */
 PGDLLEXPORT Datum
 pgq_mq_send_batch(PG_FUNCTION_ARGS)
 {
-	start_write("pgmq.send_batch()");
-	ResultRows result(fcinfo);
-	send_many(fcinfo, &result);
-	return (Datum) 0;
+	return send_many(fcinfo, false, nullptr);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_batch_headers(PG_FUNCTION_ARGS)
+{
+	return send_many(fcinfo, true, nullptr);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_batch_in(PG_FUNCTION_ARGS)
+{
+	return send_many(fcinfo, false, seconds_argument);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_batch_at(PG_FUNCTION_ARGS)
+{
+	return send_many(fcinfo, false, time_argument);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_batch_headers_in(PG_FUNCTION_ARGS)
+{
+	return send_many(fcinfo, true, seconds_argument);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_send_batch_headers_at(PG_FUNCTION_ARGS)
+{
+	return send_many(fcinfo, true, time_argument);
 }
 
 PGDLLEXPORT Datum
@@ -361,22 +418,28 @@ pgq_mq_archive_many(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* set_vt of one message and of several, to a time and to a number of seconds from now. */
 PGDLLEXPORT Datum
 pgq_mq_set_vt(PG_FUNCTION_ARGS)
 {
-	start_write("pgmq.set_vt()");
-	Datum id = value_or_null(fcinfo, 1);
-	set_times(fcinfo, &id, given(fcinfo, 1) ? 1 : 0);
-	return (Datum) 0;
+	return set_time(fcinfo, time_argument);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_set_vt_in(PG_FUNCTION_ARGS)
+{
+	return set_time(fcinfo, seconds_argument);
 }
 
 PGDLLEXPORT Datum
 pgq_mq_set_vt_many(PG_FUNCTION_ARGS)
 {
-	start_write("pgmq.set_vt()");
-	Datum *ids = nullptr;
-	int n = message_ids(fcinfo, 1, &ids);
-	set_times(fcinfo, ids, n);
-	return (Datum) 0;
+	return set_time_of_many(fcinfo, time_argument);
+}
+
+PGDLLEXPORT Datum
+pgq_mq_set_vt_many_in(PG_FUNCTION_ARGS)
+{
+	return set_time_of_many(fcinfo, seconds_argument);
 }
 }

@@ -73,13 +73,9 @@ note_claimed(void *result, const QueueRef &, const QueueOptions &, const JobRow 
 			 const Ready &ready)
 {
 	auto *claimed = static_cast<ClaimedMessages *>(result);
-	/* The claim frees the memory of the row, so copy the values that may point into it. */
 	Message message = message_of(row);
-	MemoryContext caller = MemoryContextSwitchTo(claimed->memory);
-	for (MessageColumn column : {MessageColumn::kMessage, MessageColumn::kHeaders})
-		if (Datum value = message.get(column); value != 0)
-			message.set(column, datumCopy(value, false, -1));
-	MemoryContextSwitchTo(caller);
+	/* The claim frees the memory of the row. */
+	copy_values(&message, claimed->memory);
 	claimed->job_ids[claimed->n] = row.job_id();
 	claimed->messages[claimed->n++] = message;
 }
@@ -139,8 +135,8 @@ claim_messages(const MessageRead &read, const ClaimReceiver &receiver, int64 wai
 						 .wait = wait,
 						 .lease_time = Max(read.vt, kLeaseTimeMin),
 						 .worker = application_name != nullptr ? application_name : ""};
-	/* If all leases are in use, return no message: read_the_rest() reads without leases. */
-	options.for_more = wait == 0;
+	/* If all leases are in use, return no message: read_by_writing() reads without leases. */
+	options.stop_if_short = true;
 	return claim_for(receiver, options, &read.ref, names, 1);
 }
 
@@ -206,7 +202,8 @@ start_read(FunctionCallInfo fcinfo, ResultRows *result, int condition)
 
 /*
  * Read until there is a message or the time is over. A claim waits for a message. Reads that do not
- * claim look again after each pause, as those of the original do.
+ * claim look again after each pause, as those of the original do; so does a claim that ends before the
+ * pause is over because all leases are in use.
  */
 static void
 poll(MessageRead *read, int64 time, int64 pause)
@@ -215,18 +212,19 @@ poll(MessageRead *read, int64 time, int64 pause)
 	for (;;)
 	{
 		read_messages(read, 0);
-		int64 left = end - monotonic_now();
-		if (read->n > 0 || left <= 0)
+		int64 now = monotonic_now();
+		if (read->n > 0 || now >= end)
 			return;
 		if (read->by_claim())
-			read_messages(read, Min(left, kWaitMax));
-		else
-			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-							 static_cast<long>(Min(left, pause) / 1000 + 1), PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+			read_messages(read, Min(end - now, kWaitMax));
 		if (read->n > 0)
 			return;
+		int64 again = Min(now + pause, end) - monotonic_now();
+		if (again > 0)
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+							 static_cast<long>(again / 1000 + 1), PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
 	}
 }
 

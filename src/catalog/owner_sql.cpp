@@ -98,6 +98,13 @@ read_in_order()
 }
 
 void
+spi_connect()
+{
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+}
+
+void
 spi_begin()
 {
 	/*
@@ -106,8 +113,7 @@ spi_begin()
 	 */
 	(void) set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	spi_connect();
 }
 
 void

@@ -79,6 +79,9 @@ void read_few_rows();
 void find_by_index();
 void read_in_order();
 
+/* Call SPI_connect(), and raise an error if it fails. */
+void spi_connect();
+
 /*
  * Call SPI_connect(). From then on, a trigger or rule fires only if it is ENABLE ALWAYS or REPLICA.
  */
@@ -118,6 +121,21 @@ void
 as_owner(Body body)
 {
 	with_spi_as(common_owner(), body);
+}
+
+/*
+ * Like as_owner(), for queries that only read and lock rows, for which no trigger fires. So the call does
+ * not change session_replication_role, and the server does not forget all plans of the session.
+ */
+template <typename Body>
+void
+as_owner_to_read(Body body)
+{
+	with_rights_of(common_owner(), [&] {
+		spi_connect();
+		body();
+		SPI_finish();
+	});
 }
 
 /* ---- statements that a background worker executes often ---- */

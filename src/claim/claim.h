@@ -34,6 +34,8 @@ struct ClaimOptions
 	Size most_bytes = 0;
 	bool for_more =
 		false; /* the call has acknowledged jobs, so a shortage of leases raises no error */
+	bool stop_if_short =
+		false; /* a shortage raises no error, and ends the wait: Claim::fell_short */
 };
 
 /* Why a claim has got fewer jobs of a queue than requested. */
@@ -75,8 +77,9 @@ struct Claim
 	const ClaimOptions *options;
 	Ready *ready; /* array with room for max_jobs entries */
 	int n;
-	int looked_at; /* number of queues searched so far, from the start of the list */
-	int64 end;	   /* monotonic end of the wait for a job; 0: the claim has not waited */
+	int looked_at;	 /* number of queues searched so far, from the start of the list */
+	int64 end;		 /* monotonic end of the wait for a job; 0: the claim has not waited */
+	bool fell_short; /* the last search has got no job because of a shortage (stop_if_short) */
 
 	/*
 	 * Passes a job that is going to be handed out to the caller, with `result` as the first

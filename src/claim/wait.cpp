@@ -91,6 +91,16 @@ complain(StopReason shortage, const char *name)
 		complain_of_bound();
 }
 
+/* Raise the error for a claim that has got no job because of a shortage, unless its options say otherwise. */
+static void
+complain_unless_accepted(StopReason shortage, const char *name, Claim *claim)
+{
+	bool accepted = claim->options->for_more || claim->options->stop_if_short;
+	if (!accepted || shortage == StopReason::kDropped)
+		complain(shortage, name);
+	claim->fell_short = claim->options->stop_if_short;
+}
+
 /*
  * Count the call for queue i. A claim that waits searches each queue several times, but is counted
  * once.
@@ -156,10 +166,8 @@ claim_from_all(const QueueRef *refs, char *const *names, int n, Claim *claim)
 			short_queue = i;
 		}
 	}
-	if (claim->options->for_more && worst != StopReason::kDropped)
-		worst = StopReason::kNone;
 	if (claim->n == 0 && worst != StopReason::kNone)
-		complain(worst, names[short_queue]);
+		complain_unless_accepted(worst, names[short_queue], claim);
 	return served;
 }
 
@@ -180,7 +188,7 @@ wait_for_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 		rejoin_lines(&alarm);
 		require_rights(refs, names, n);
 		served = claim_from_all(refs, names, n, claim);
-		if (claim->n > 0 || monotonic_now() >= claim->end)
+		if (claim->n > 0 || claim->fell_short || monotonic_now() >= claim->end)
 			break;
 		for (int i = 0; i < n; i++)
 			refill_timer(refs[i], true);
@@ -199,7 +207,7 @@ void
 claim_jobs(const QueueRef *refs, char *const *names, int n, Claim *claim)
 {
 	claim_from_all(refs, names, n, claim);
-	if (claim->n == 0 && claim->options->wait > 0)
+	if (claim->n == 0 && !claim->fell_short && claim->options->wait > 0)
 		wait_for_jobs(refs, names, n, claim);
 }
 

@@ -6,7 +6,9 @@
 #include "jobs/finish.h"
 #include "load/attach.h"
 #include "pg/clock.h"
+#include "pg/stop_point.h"
 #include "steps/permission.h"
+#include "steps/waiting.h"
 
 namespace pgq {
 
@@ -52,8 +54,9 @@ end_message(const MessageQueue &queue, int64 msg_id, Message *message)
 
 /*
  * End the lease of a message that is being read, as a failed attempt: the row keeps the number of
- * reads and the time of the last one, and becomes due at `vt`. So the change is a part of this
- * transaction, unlike pgq_extend(). Returns false if the message has no lease.
+ * reads and the time of the last one, and becomes due at `vt`; DT_NOEND: when the lease would have ended.
+ * So the change is a part of this transaction, unlike pgq_extend(). Returns false if the message has no
+ * lease.
  */
 static bool
 delay_leased(int64 job_id, TimestampTz vt)
@@ -64,34 +67,59 @@ delay_leased(int64 job_id, TimestampTz vt)
 	Failure failure{};
 	failure.fence = lease.token;
 	failure.retry = true;
-	failure.retry_at = vt;
+	failure.retry_at = vt == DT_NOEND ? lease.expires_at : vt;
 	return fail_job(job_id, failure) == AttemptEnd::kRetry;
+}
+
+/*
+ * A change has found neither a lease nor a waiting message. Return whether the message exists, and let its
+ * lease reach the next state before the caller tries again. A message has a lease or waits, so a later try
+ * succeeds. Raises 42501 if the caller may not end the lease: that takes the right to claim, too, if the
+ * queue is closed. If the queue was dropped by SQL, jobs_of() raises an error.
+ */
+static bool
+may_try_again(const MessageQueue &queue, int64 msg_id)
+{
+	Message message;
+	VirtualTransactionId nobody;
+	char name[kQueueNameMax + 1] = "";
+	if (!read_message(queue, msg_id, true, &message))
+		return false;
+	(void) copy_name(jobs_of(queue), name);
+	require_right(Permission::kAnswer, queue.queue_id, name);
+	SetInvalidVirtualTransactionId(nobody);
+	wait_for_transaction(nobody);
+	return true;
 }
 
 bool
 set_message_time(const MessageQueue &queue, int64 msg_id, TimestampTz vt)
 {
 	int64 job_id = queue.job_id(msg_id);
-	Message message;
 	JobChange change{};
 	vt = time_of_job(vt);
 	change.set(kJobRunAt, TimestampTzGetDatum(vt));
-	/*
-	 * A message may be read, or its lease may end, between these steps. Then try again. A message that
-	 * exists has a lease or waits, so one of the two steps succeeds in the end. If its queue was dropped
-	 * by SQL, jobs_of() raises an error.
-	 */
-	while (queue.has(msg_id) && !delay_leased(job_id, vt) && !update_job(job_id, change, nullptr))
-	{
-		if (!read_message(queue, msg_id, true, &message))
+	if (!queue.has(msg_id))
+		return false;
+	/* The message may be read, or its lease may end, between these steps. */
+	while (!delay_leased(job_id, vt) && !update_job(job_id, change, nullptr))
+		if (!may_try_again(queue, msg_id))
 			return false;
-		/* To end a lease takes the right to claim, too, if the queue is closed. */
-		char name[kQueueNameMax + 1] = "";
-		(void) copy_name(jobs_of(queue), name);
-		require_right(Permission::kAnswer, queue.queue_id, name);
-		CHECK_FOR_INTERRUPTS();
-	}
-	return queue.has(msg_id);
+	return true;
+}
+
+/*
+ * Write these columns, without the time, which another transaction may have changed since the caller has
+ * read it. If the message is being read, first end its lease.
+ */
+static bool
+write_columns(const MessageQueue &queue, int64 msg_id, const JobChange &change)
+{
+	int64 job_id = queue.job_id(msg_id);
+	while (!update_job(job_id, change, nullptr))
+		if (!delay_leased(job_id, DT_NOEND) && !may_try_again(queue, msg_id))
+			return false;
+	return true;
 }
 
 /* Return whether the column has another value. */
@@ -109,13 +137,14 @@ differs(const Message &before, const Message &after, MessageColumn column)
 bool
 change_message(const MessageQueue &queue, const Message &before, const Message &after)
 {
-	/* Set the time, which ends the lease; then collect the columns that differ, and write them. */
+	/* Set the time, if it differs, which ends the lease; then write the other columns that differ. */
 	using enum MessageColumn;
 	int64 msg_id = DatumGetInt64(before.get(kMsgId));
-	TimestampTz vt = DatumGetTimestampTz(after.get(kVt));
 	JobChange change{};
+	Message message;
 	check_read_count(DatumGetInt32(after.get(kReadCt)));
-	if (!set_message_time(queue, msg_id, vt))
+	if (differs(before, after, kVt) &&
+		!set_message_time(queue, msg_id, DatumGetTimestampTz(after.get(kVt))))
 		return false;
 	if (differs(before, after, kReadCt))
 		change.set(kJobAttempts, after.get(kReadCt));
@@ -136,7 +165,8 @@ change_message(const MessageQueue &queue, const Message &before, const Message &
 		if (after.get(kHeaders) == 0)
 			change.set_null(kJobHeaders);
 	}
-	return !change.any() || update_job(queue.job_id(msg_id), change, nullptr);
+	return change.any() ? write_columns(queue, msg_id, change)
+						: read_message(queue, msg_id, true, &message);
 }
 
 /* ---- reading without a lease ---- */
@@ -160,7 +190,7 @@ lock_readable(const MessageQueue &queue, Datum condition, int most, int64 *ids)
 									 {JSONBOID, condition, condition == 0},
 									 {INT4OID, Int32GetDatum(most), false}};
 	int n = 0;
-	as_owner([&] {
+	as_owner_to_read([&] {
 		n = static_cast<int>(
 			spi_execute("SELECT j.job_id FROM pgq_ext.job j"
 						" WHERE j.queue_id OPERATOR(pg_catalog.=) $1"
@@ -196,33 +226,56 @@ take_message(const MessageQueue &queue, int64 msg_id, int64 vt, Message *message
 		change.set(kJobFence, Int64GetDatum(greatest_of(prefix_of_clock() - 1)));
 	}
 	segments.close_unwritten();
+	stop_point("take-message");
 	return free && update_job(job_id, change, nullptr, true) &&
 		   read_message(queue, msg_id, false, message);
 }
 
-int
-take_messages(const MessageQueue &queue, Datum condition, int most, int64 vt, Message *messages)
+/*
+ * Lock at most `most` messages that can be read now, and call take(job_id, &message) for each one. Returns
+ * how many calls have returned true, and their messages in `messages`. The memory that a call has used is
+ * freed after the call.
+ */
+template <typename Take>
+static int
+for_each_readable(const MessageQueue &queue, Datum condition, int most, Message *messages,
+				  Take take)
 {
+	MemoryContext scratch =
+		AllocSetContextCreate(CurrentMemoryContext, "pgmq messages", ALLOCSET_DEFAULT_SIZES);
 	auto *ids = static_cast<int64 *>(palloc(Max(most, 1) * sizeof(int64)));
 	int n = lock_readable(queue, condition, most, ids);
 	int taken = 0;
 	for (int i = 0; i < n; i++)
-		taken += take_message(queue, message_id(ids[i]), vt, &messages[taken]);
+	{
+		MemoryContext caller = MemoryContextSwitchTo(scratch);
+		bool is_taken = take(ids[i], &messages[taken]);
+		MemoryContextSwitchTo(caller);
+		if (is_taken)
+			copy_values(&messages[taken++], caller);
+		MemoryContextReset(scratch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	MemoryContextDelete(scratch);
 	pfree(ids);
 	return taken;
 }
 
 int
+take_messages(const MessageQueue &queue, Datum condition, int most, int64 vt, Message *messages)
+{
+	return for_each_readable(queue, condition, most, messages, [&](int64 job_id, Message *message) {
+		return take_message(queue, message_id(job_id), vt, message);
+	});
+}
+
+int
 end_messages(const MessageQueue &queue, int most, Message *messages)
 {
-	auto *ids = static_cast<int64 *>(palloc(Max(most, 1) * sizeof(int64)));
-	int n = lock_readable(queue, Datum{0}, most, ids);
-	int ended = 0;
 	/* A claim that had read the row before it was locked may have handed the message out. */
-	for (int i = 0; i < n; i++)
-		ended += is_free(ids[i]) && end_message(queue, message_id(ids[i]), &messages[ended]);
-	pfree(ids);
-	return ended;
+	return for_each_readable(queue, Datum{0}, most, messages, [&](int64 job_id, Message *message) {
+		return is_free(job_id) && end_message(queue, message_id(job_id), message);
+	});
 }
 
 } // namespace pgq

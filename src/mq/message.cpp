@@ -78,6 +78,16 @@ message_of(const JobRow &row)
 }
 
 void
+copy_values(Message *message, MemoryContext memory)
+{
+	MemoryContext caller = MemoryContextSwitchTo(memory);
+	for (MessageColumn column : {MessageColumn::kMessage, MessageColumn::kHeaders})
+		if (Datum value = message->get(column); value != 0)
+			message->set(column, datumCopy(value, false, -1));
+	MemoryContextSwitchTo(caller);
+}
+
+void
 show_lease(Message *message, int32 attempt, TimestampTz read_at, TimestampTz end)
 {
 	using enum MessageColumn;

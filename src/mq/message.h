@@ -48,6 +48,9 @@ struct Message
  */
 Message message_of(const JobRow &row);
 
+/* Copy the values that may point into a row into that memory. */
+void copy_values(Message *message, MemoryContext memory);
+
 /* Set the columns of the message that its lease decides: read_ct, last_read_at and vt. */
 void show_lease(Message *message, int32 attempt, TimestampTz read_at, TimestampTz end);
 

@@ -5,6 +5,8 @@
 #include "load/attach.h"
 #include "pg/scope.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 namespace {
@@ -98,6 +100,14 @@ known_queue(Oid view)
 	return static_cast<KnownQueue *>(hash_search(queues_of_session(), &view, HASH_FIND, nullptr));
 }
 
+/* Return whether the text is of ASCII characters that every locale has in lower case. */
+static bool
+is_lower(const char *text)
+{
+	return std::all_of(text, text + strlen(text),
+					   [](char c) { return (c & 0x80) == 0 && (c < 'A' || c > 'Z'); });
+}
+
 /*
  * Return the name of the view in lower case, cut as the parser cuts identifiers. Raises P0001 for the
  * names that pgmq.format_table_name() refuses.
@@ -109,7 +119,8 @@ view_name(const text *name)
 	if (strpbrk(joined, "$;'") != nullptr || strstr(joined, "--") != nullptr)
 		ereport(ERROR, (errcode(ERRCODE_RAISE_EXCEPTION),
 						errmsg("queue name contains invalid characters: $, ;, --, or \\'")));
-	char *lower = str_tolower(joined, strlen(joined), DEFAULT_COLLATION_OID);
+	char *lower =
+		is_lower(joined) ? joined : str_tolower(joined, strlen(joined), DEFAULT_COLLATION_OID);
 	truncate_identifier(lower, static_cast<int>(strlen(lower)), false);
 	return lower;
 }
@@ -118,7 +129,6 @@ MessageQueue
 message_queue_of(Oid schema, Oid view)
 {
 	MessageQueue queue{};
-	char *name = get_rel_name(view);
 	const KnownQueue *known = known_queue(view);
 	if (known == nullptr)
 	{
@@ -127,10 +137,13 @@ message_queue_of(Oid schema, Oid view)
 	}
 	queue.view = view;
 	if (known == nullptr)
+	{
+		char *name = get_rel_name(view);
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("relation \"%s\" is not a queue", name != nullptr ? name : "?"),
 						errhint("A table that the original pgmq has left becomes a queue by "
 								"pgmq.adopt().")));
+	}
 	queue.slot = known->slot;
 	queue.queue_id = known->queue_id;
 	queue.sequence = known->sequence;

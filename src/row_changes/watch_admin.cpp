@@ -1,5 +1,6 @@
 #include "row_changes/watch_admin.h"
 
+#include "catalog/queue_lock.h"
 #include "catalog/tables.h"
 #include "pg/scope.h"
 #include "row_changes/watch.h"
@@ -265,6 +266,21 @@ check_owner_right(Oid relation, WatchTarget *target)
 	});
 }
 
+/*
+ * Keep the queue of the watch from being dropped before this transaction ends. Otherwise a drop would not
+ * see the watch, and each write to the table would fail later. Raises 42704 if the queue was dropped while
+ * this call waited. The table is locked before the queue, as in a write to a watched table.
+ */
+static void
+keep_watched_queue(const WatchTarget &target)
+{
+	char *name;
+	(void) lock_queue(target.queue_id, QueueLock::kWriters, RowExclusiveLock, true);
+	if (!find_target_queue(target, &name))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+						errmsg("queue \"%s\" does not exist", target.name)));
+}
+
 void
 watch_table(Oid table, WatchTarget target, const WatchedNames &names)
 {
@@ -278,6 +294,8 @@ watch_table(Oid table, WatchTarget target, const WatchedNames &names)
 		check_columns(lfirst_oid(cell), names);
 		check_owner_right(lfirst_oid(cell), &target);
 	}
+	if (!target.is_topic)
+		keep_watched_queue(target);
 	List *arguments = arguments_of_watch(target, names);
 	foreach (cell, relations)
 		watch_relation(lfirst_oid(cell), target, arguments);

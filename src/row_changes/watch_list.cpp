@@ -152,6 +152,31 @@ list_watches(void (*put)(void *context, const ListedWatch &watch), void *context
 	}
 }
 
+/*
+ * Return the text of the error for a queue with a watched table. It names the table only if the calling role
+ * has a privilege on it, also if a function calls this one with the rights of another role.
+ */
+static const char *
+text_of_watched(Oid table, const char *queue)
+{
+	for (Oid role : {GetUserId(), GetOuterUserId()})
+		if (pg_class_aclmask(table, role, ACL_ALL_RIGHTS_RELATION, ACLMASK_ANY) == 0)
+			return psprintf("a table of another role is watched for queue \"%s\"", queue);
+	return psprintf("table %s is watched for queue \"%s\"", qualified_name(table), queue);
+}
+
+/* Raise an error; with force only a notice. */
+static void
+complain_of_watch(Oid table, const char *queue, bool force)
+{
+	ereport(force ? NOTICE : ERROR,
+			(force ? 0 : errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 errmsg_internal("%s", text_of_watched(table, queue)),
+			 errdetail("After the drop each write to the table fails."),
+			 errhint("Call pgq_unwatch_table%s.",
+					 force ? "" : ", or pass force => true to drop the queue all the same")));
+}
+
 void
 refuse_watched_queue(int32 queue_id, const char *name, bool force)
 {
@@ -166,13 +191,7 @@ refuse_watched_queue(int32 queue_id, const char *name, bool force)
 			target.is_topic || target.queue_id != queue_id ||
 			!find_target_queue(target, &present_name))
 			continue;
-		const char *table = qualified_name(triggers[i].relation);
-		ereport(force ? NOTICE : ERROR,
-				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-				 errmsg("table %s is watched for queue \"%s\"", table, name),
-				 errdetail("After the drop each write to the table fails."),
-				 errhint("Call pgq_unwatch_table%s.",
-						 force ? "" : ", or pass force => true to drop the queue all the same")));
+		complain_of_watch(triggers[i].relation, name, force);
 		return;
 	}
 }

@@ -1,8 +1,8 @@
 /*
  * Model of the life of a lease: claim, commit and rollback of the claim, ack, fail, release, assert, expiry; the
  * scheduler's count of lost attempts, and its death; a second session with the same token; a crash and late acks,
- * also with numbers that are no token of the job; a change of the job by SQL; a cancel, of which the worker may be
- * told before it is undone.
+ * also with numbers that are no token of the job; a change of the job by SQL; a cancel and a finish by the id, of
+ * which the worker may be told before they are undone.
  *
  * Time stands still, which is the worst case for tokens: they grow only when a job comes back (pass_prefix), at a cut
  * (cut_tokens), and at a start.
@@ -27,14 +27,14 @@ byte boot;
 byte attempts[JOBS], fence[JOBS];
 
 byte pins[JOBS], ender[JOBS], claiming[JOBS]; /* ender and claiming: the transactions that end and claim */
-byte revoked[JOBS]; /* number of cancels that are under way */
+byte revoked[JOBS]; /* number of cancels and finishes that are under way */
 bool told[JOBS], doomed[JOBS];
 byte token[JOBS], last_token, token_base; /* prefixes */
 bool drawn;								/* there are tokens with the prefix last_token */
 bool handed[JOBS];						/* the lease is CLAIMED, or was */
 
 /* ghosts */
-bool acked, ended[JOBS]; /* acked, cancelled or dead, visibly */
+bool acked, ended[JOBS]; /* acked, finished, cancelled or dead, visibly; acked: while it was handed out */
 bool cancelled;			 /* cancelled while it was handed out */
 byte released;			 /* number of releases */
 bool given_back_by[16];	 /* by token: the job was released with it */
@@ -343,7 +343,7 @@ end:	do
 			:: else
 			fi;
 			d_step { mine_token = 0; mine_hand_out = 0; gripped = false }
-#ifdef CANCEL
+#if defined(CANCEL) || defined(FINISH)
 		/* pgq_extend tells the worker to stop */
 		:: d_step { mine_token != 0 && is_lease_of(0, mine_token) && revoked[0] > 0 ->
 				told[0] = true; mine_token = 0; mine_hand_out = 0 }
@@ -468,7 +468,7 @@ proctype editor(byte me)
 }
 
 /* The end of a cancel that has taken the lease. */
-inline end_cancel(me)
+inline end_by_id(me, finishes)
 {
 	if
 	:: d_step { live(0) && writer[0] == 0 -> write_row(0, me, 0) };
@@ -478,7 +478,10 @@ inline end_cancel(me)
 				assert(!ended[0]);
 				ended[0] = true; row[0] = 0; writer[0] = 0;
 				/* if the lease was taken over as lost, its attempt is counted too */
-				cancelled = handed[0]
+				if
+				:: finishes -> acked = handed[0]
+				:: !finishes -> cancelled = handed[0]
+				fi
 			};
 			d_step { end_lease(0); forget_lease(0); check() }
 		:: d_step { row_undone(0) };
@@ -501,8 +504,8 @@ inline end_cancel(me)
 	fi
 }
 
-/* pgq_cancel of a job that waits, is lost, or is leased. */
-proctype canceller(byte me)
+/* pgq_cancel, or pgq_finish, of a job that waits, is lost, or is leased. */
+proctype ender_by_id(byte me; bool finishes)
 {
 	byte mine = boot, theirs;
 	{
@@ -512,13 +515,17 @@ proctype canceller(byte me)
 				take_lease(0);
 				pins[0] = 2; ender[0] = me; claiming[0] = me
 			};
-			end_cancel(me)
+			end_by_id(me, finishes)
 		:: d_step { lease_state[0] == LOST -> lease_state[0] = CLAIMED; doomed[0] = true; pins[0] = 1; ender[0] = me };
-			end_cancel(me)
+			end_by_id(me, finishes)
 		:: d_step { lease_state[0] == CLAIMED && !doomed[0] -> revoked[0]++; theirs = token[0] };
 			if
+#ifdef FAULT_FINISH_USED
+			:: d_step { finishes && lease_state[0] == CLAIMED && token[0] == theirs && !doomed[0] -> ender[0] = me; pins[0]++ };
+				end_by_id(me, finishes)
+#endif
 			:: d_step { lease_state[0] == CLAIMED && token[0] == theirs && !doomed[0] && ender[0] == 0 -> ender[0] = me; pins[0]++ };
-				end_cancel(me)
+				end_by_id(me, finishes)
 			/*
 			 * the transaction that it has waited for has ended the lease, or the lease is lost: look again, or give
 			 * up
@@ -613,7 +620,10 @@ init
 		run twin(3);
 #endif
 #ifdef CANCEL
-		run canceller(7);
+		run ender_by_id(7, false);
+#endif
+#ifdef FINISH
+		run ender_by_id(8, true);
 #endif
 #ifdef GUESS
 		run guesser(5);

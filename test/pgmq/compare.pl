@@ -4,14 +4,15 @@
 #   compare.pl DIFFERENCES TESTS KIND RESULTS NAME...
 #
 # DIFFERENCES: the file with the known differences. TESTS: the folder with expected/ and KIND/ (sql or specs). RESULTS: the folder with
-# the output. For each test, prints the statements with a difference that is not known, and then "ok NAME" or "not ok NAME".
+# the output. For each test, prints the statements with a difference that is not known, and then "ok NAME" or "not ok NAME". A rule that
+# explains no difference is "not ok", too.
 use v5.30;
 use warnings;
 
 my ($differences, $tests, $kind, $results, @names) = @ARGV;
 my $suffix = $kind eq 'sql' ? 'sql' : 'spec';
 
-# Each rule: { test, what => 'line' or 'statement', pattern, used }.
+# Each rule: { test, what => 'line', 'statement' or 'sometimes', pattern, used }.
 sub rules
 {
 	my @rules;
@@ -21,7 +22,7 @@ sub rules
 		chomp;
 		next if /^#|^\s*$/;
 		my ($test, $what, $pattern) = split ' ', $_, 3;
-		die "$differences: line $. is no rule\n" if ($what // '') !~ /^(line|statement)$/ || !defined $pattern;
+		die "$differences: line $. is no rule\n" if ($what // '') !~ /^(line|statement|sometimes)$/ || !defined $pattern;
 		push @rules, { test => $test, what => $what, pattern => qr/$pattern/, used => 0 };
 	}
 	return @rules;
@@ -93,7 +94,7 @@ sub compare
 		next if $text !~ ($kind eq 'sql' ? qr/;\s*$/ : qr/^step/);
 		$n++;
 		next if join("\n", @{ $left->[$i] }) eq join("\n", @{ $right->[$i] });
-		my ($rule) = grep { $_->{test} eq $name && $_->{what} eq 'statement' && $text =~ $_->{pattern} } @rules;
+		my ($rule) = grep { $_->{test} eq $name && $_->{what} ne 'line' && $text =~ $_->{pattern} } @rules;
 		$rule->{used}++ if $rule;
 		if ($rule || compared($name, $left->[$i], 1) eq compared($name, $right->[$i], 1)) { $known++; next }
 		$unknown++;
@@ -111,4 +112,5 @@ for my $name (@names)
 	say "$ok $name: $n statements, ", $n - $known - $unknown, " the same, $known known differences, $unknown others";
 }
 my %ran = map { $_ => 1 } @names;
-say "note: no difference is explained by the rule \"$_->{test} $_->{what} $_->{pattern}\"" for grep { $ran{ $_->{test} } && !$_->{used} } @rules;
+# A rule without a difference would hide a later one.
+say "not ok differences: no difference is explained by the rule \"$_->{test} $_->{what} $_->{pattern}\"" for grep { $ran{ $_->{test} } && $_->{what} ne 'sometimes' && !$_->{used} } @rules;

@@ -219,7 +219,23 @@ subtest 'the queue' => sub
 	($state, $message) = sqlstate($node, q{INSERT INTO tq VALUES (2)});
 	is($state, '42704', 'another queue of the name gets no jobs');
 	like($message, qr/queue "old" of the watch does not exist.*Trigger "pgq_watch_old_insert" of table public.tq.*pgq_watch_table/s, '... and the message says what to do');
-	sql(q{SELECT pgq_unwatch_table('tq', 'old'); SELECT pgq_watch_table('tq', 'new'); INSERT INTO tq VALUES (2)});
+	sql(q{SELECT pgq_unwatch_table('tq', 'old'); SELECT pgq_create_queue('going')});
+	# A watch and a drop of its queue at the same time: the second one waits for the first one.
+	my ($watcher, $dropper) = (session($node), session($node));
+	ask($watcher, q{BEGIN; SELECT pgq_watch_table('tq', 'going')});
+	send_sql($dropper, q{SELECT pgq_drop_queue('going')});
+	wait_for($node, q{count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'drop_queue'});
+	ask($watcher, 'COMMIT');
+	like((reply($dropper))[1], qr/table public.tq is watched for queue "going"/, 'a drop sees a watch that was being made');
+	sql(q{SELECT pgq_unwatch_table('tq', 'going')});
+	ask($dropper, q{BEGIN; SELECT pgq_drop_queue('going')});
+	send_sql($watcher, q{SELECT pgq_watch_table('tq', 'going')});
+	wait_for($node, q{count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'watch_table'});
+	ask($dropper, 'COMMIT');
+	like((reply($watcher))[1], qr/queue "going" does not exist/, '... and a watch sees a drop');
+	is(sql(q{SELECT count(*) FROM pgq_ext.watch WHERE "table" = 'tq'::regclass}), '0', '... and makes no trigger');
+	end_session($_) for $watcher, $dropper;
+	sql(q{SELECT pgq_watch_table('tq', 'new'); INSERT INTO tq VALUES (2)});
 	is(jobs('new'), 'INSERT {"id": 2} > {"id": 2}', 'watched again');
 	sql(q{SELECT pgq_alter_queue('new', max_depth => 2)});
 	($state, $message) = sqlstate($node, q{INSERT INTO tq VALUES (3), (4), (5)});

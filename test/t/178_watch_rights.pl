@@ -48,6 +48,17 @@ subtest 'who may watch a table' => sub
 	is_error(q{SELECT pgq_unwatch_table('t', 'q')}, '42501', qr/must be owner of table t/, 'only the owner ends it', 'maker');
 };
 
+subtest 'who sees the name of the table' => sub
+{
+	sql(q{CREATE ROLE admin; SELECT pgq_grant('q', 'admin', '{admin}'); GRANT EXECUTE ON FUNCTION pgq_drop_queue TO admin});
+	is_error(q{SELECT pgq_drop_queue('q')}, '2BP01', qr/a table of another role is watched for queue "q"/, 'not a role without a privilege on the table', 'admin');
+	sql('GRANT INSERT (a) ON t TO admin; GRANT REFERENCES ON t TO admin');
+	is_error(q{SELECT pgq_drop_queue('q')}, '2BP01', qr/table public.t is watched for queue "q"/, '... but a role with one', 'admin');
+	my (undef, undef, $notice) = $node->psql('postgres', qq{\\set VERBOSITY verbose\nBEGIN; SELECT pgq_drop_queue('q', force => true); ROLLBACK});
+	like($notice, qr/NOTICE:  00000: table public.t is watched/, 'a notice has no state of an error');
+	sql(q{REVOKE ALL ON t FROM admin; SELECT pgq_revoke('q', 'admin', '{admin}')});
+};
+
 subtest 'whose rights count' => sub
 {
 	sql(q{SELECT pgq_revoke('q', 'writer', '{enqueue}'); SET ROLE writer; INSERT INTO t VALUES (1, 1, 1); RESET ROLE});

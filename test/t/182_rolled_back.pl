@@ -228,6 +228,9 @@ ask($old, q{ALTER TABLE pgq_ext.queue DROP COLUMN undo_rolled_back_claims});
 is((sqlstate($node, 'SELECT pgq_ext.add_queue_columns()', 'old'))[0], '55000', 'a dropped column keeps its number, so no other one can follow');
 is(sql(q{SELECT count(*) FROM pgq_claim('after'); SELECT pgq_create_queue('more')}, 'old'), "0\nt", '... but queues go on without it');
 end_session($old);
+sql('CREATE DATABASE more');
+sql(qq{CREATE EXTENSION pgq_ext VERSION '0.1'; ALTER EXTENSION pgq_ext UPDATE; ALTER TABLE pgq_ext.queue ADD COLUMN note text}, 'more');
+like((sqlstate($node, 'SELECT pgq_ext.add_queue_columns()', 'more'))[1], qr/has a column that is not of pgq_ext/, 'a column of an administrator has the place of the option');
 
 # ---- handlers ----
 

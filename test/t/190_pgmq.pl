@@ -11,6 +11,7 @@ my $node = pgq_node('main', conf => "max_prepared_transactions = 2\npgq_ext.max_
 sub sql { my ($sql, $db) = @_; return $node->safe_psql($db // 'postgres', $sql) }
 
 sql('CREATE EXTENSION pgmq CASCADE');
+like((sqlstate($node, 'SELECT pgq_set_shard(1)'))[1], qr/55000.*with the extension pgmq cannot have a shard number/s, 'no shard number beside pgmq: ids with one would meet those of messages');
 my ($one, $two) = map { session($node) } 1 .. 2;
 
 # The messages that this session reads, as "msg_id:read_ct".

@@ -48,6 +48,43 @@ is(sql(q{SELECT count(*) FROM pgmq.q_q} ) + sql(q{SELECT count(*) FROM seen WHER
 is(sql('SELECT pgq_check()'), '', 'memory and rows agree');
 end_session($_) for @sessions;
 
+# ---- a read that writes looks again, under the lease ----
+
+# A read by groups stops after it has found the message free. Another call takes the message; then the read goes on.
+sql(q{SELECT pgmq.create('race')});
+my ($gate, $first, $second) = map { session($node) } 1 .. 3;
+for my $other (q{read('race', 60, 1, '{"n": 1}')}, q{read('race', 60, 1)}, q{pop('race')})
+{
+	sql(q{SELECT pgmq.purge_queue('race'); SELECT pgmq.send('race', '{"n": 1}')});
+	ask($gate, 'SELECT pg_advisory_lock(7366513, 0)');
+	ask($first, q{SET pgq_ext.stop_point = 'take-message'});
+	send_sql($first, q{SELECT count(*) FROM pgmq.read_grouped('race', 60, 1)});
+	wait_for($node, q{count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = 7366513 AND NOT granted});
+	ask($second, 'BEGIN');
+	is((ask($second, "SELECT count(*) FROM pgmq.$other"))[0], '1', "$other takes a message that a read is about to write");
+	ask($gate, 'SELECT pg_advisory_unlock(7366513, 0)');
+	# The read waits at the row or at the lease that the other transaction has written.
+	wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'read_grouped' AND pid <> pg_backend_pid()}) if $other =~ /"n"/;
+	ask($second, 'COMMIT');
+	is((reply($first))[0], '0', '... and the read does not get it, too');
+	ask($first, 'RESET pgq_ext.stop_point');
+}
+end_session($_) for $gate, $first, $second;
+
+# ---- a wait for messages while all leases are in use ----
+
+sql(q{SELECT pgmq.create('full'), pgmq.create('other'); SELECT count(*) FROM pgmq.send_batch('other', array_fill('1'::jsonb, ARRAY[5000]))});
+my $left = sql(q{SELECT count(*) FROM pgmq.read('other', 3600, 5000)});
+my $waiter = session($node);
+send_sql($waiter, q{SELECT message FROM pgmq.read_with_poll('full', 60, 1, 600)});
+wait_for($node, q{count(*) = 1 FROM pg_stat_activity WHERE state = 'active' AND query ~ 'read_with_poll' AND wait_event IS NOT NULL AND pid <> pg_backend_pid()});
+sql(q{SELECT pgmq.send('full', '"came"')});
+is((reply($waiter))[0], '"came"', 'a message that comes while all leases are in use ends the wait');
+send_sql($waiter, q{BEGIN; SELECT count(*) FROM pgmq.read_with_poll('full', 60, 1, 1)});
+is((reply($waiter))[0], '0', '... and without a message the wait ends in time');
+end_session($waiter);
+sql(q{SELECT pgmq.purge_queue('other')});
+
 # ---- a read writes no WAL ----
 
 sql(q{SELECT pgmq.create('wal'), pgmq.create('none'); SELECT pgmq.purge_queue('q'); SELECT count(*) FROM pgmq.send_batch('wal', array_fill('{"a": 1}'::jsonb, ARRAY[900]))});
