@@ -90,3 +90,42 @@ DROP ROLE regress_pgq_by_id;
 
 SELECT pgq_check();
 SELECT pgq_drop_queue('by_id', force => true);
+
+-- ---- the jobs of a queue, page by page ----
+SET client_min_messages = warning;
+SELECT pgq_create_queue('pages'), pgq_create_queue('other_pages');
+SELECT count(pgq_enqueue('pages', '1', unique_key => 'k' || i, priority => i % 3)) FROM generate_series(1, 9) i;
+SELECT pgq_enqueue('other_pages', '1') > 0;
+SELECT queue_id AS pages FROM pgq_ext.queue WHERE queue = 'pages' \gset
+SELECT f.unique_key, f.priority, f.attempts FROM pgq_ext.first_jobs(:pages, 4) WITH ORDINALITY f ORDER BY f.ordinality;
+SELECT priority, run_at, job_id FROM pgq_ext.first_jobs(:pages, 4) OFFSET 3 \gset last_
+SELECT array_agg(f.unique_key ORDER BY f.ordinality) FROM pgq_ext.first_jobs(:pages, 4, :last_priority, :'last_run_at', :last_job_id) WITH ORDINALITY f;
+SELECT array_agg(f.job_id ORDER BY f.ordinality) = (SELECT array_agg(j.job_id ORDER BY j.priority DESC, j.run_at, j.job_id) FROM pgq_ext.job j WHERE queue_id = :pages) AS in_order
+FROM pgq_ext.first_jobs(:pages, 100) WITH ORDINALITY f;
+SELECT count(*) FROM pgq_ext.first_jobs(-1, 100);
+SELECT pgq_ext.first_jobs(:pages, 0);
+SELECT pgq_ext.first_jobs(:pages, 10001);
+SELECT pgq_ext.first_jobs(NULL, 1);
+SELECT pgq_ext.first_jobs(:pages, 1, 0);
+-- Its rights are those of the view job_status.
+CREATE ROLE regress_pgq_pages;
+GRANT USAGE ON SCHEMA pgq_ext TO regress_pgq_pages;
+SET ROLE regress_pgq_pages;
+SELECT count(*) FROM pgq_ext.first_jobs(:pages, 100);
+RESET ROLE;
+GRANT SELECT ON pgq_ext.job_status TO regress_pgq_pages;
+SET ROLE regress_pgq_pages;
+SELECT count(*) FROM pgq_ext.first_jobs(:pages, 100);
+RESET ROLE;
+SELECT pgq_grant('pages', 'public', '{enqueue}');
+SET ROLE regress_pgq_pages;
+SELECT count(*) FROM pgq_ext.first_jobs(:pages, 100);
+RESET ROLE;
+SELECT pgq_grant('pages', 'regress_pgq_pages', '{inspect}');
+SET ROLE regress_pgq_pages;
+SELECT count(*) FROM pgq_ext.first_jobs(:pages, 100);
+RESET ROLE;
+SELECT pgq_drop_queue('pages', force => true), pgq_drop_queue('other_pages', force => true);
+DROP OWNED BY regress_pgq_pages;
+DROP ROLE regress_pgq_pages;
+RESET client_min_messages;

@@ -69,6 +69,7 @@ Board::read(Line::Use &use)
 	rows.reset();
 	queues.clear();
 	missing.clear();
+	paused = 0;
 	is_complete = use.catalog.can_read(
 		"queue_status", {"queue", "ready", "scheduled", "blocked", "leased", "dead", "paused"});
 	std::string list = use.catalog.list("queue_status", "v", missing, {}, {"oldest_ready_age"});
@@ -85,6 +86,7 @@ Board::read(Line::Use &use)
 		for (size_t i = 0; i < kCounts.size(); i++)
 			queue.counts[i] = rows->number(row, kCounts[i]).value_or(std::nan(""));
 		queues.push_back(std::move(queue));
+		paused += rows->value(row, "paused") == "t";
 	}
 	read_at = steady_now();
 	took = read_at - start;
@@ -175,9 +177,6 @@ Board::write_totals(Json &json) const
 		json.name(kCounts[i])
 			.text_or_null(is_known ? Value(std::to_string(static_cast<int64_t>(sum))) : Value());
 	}
-	int paused = 0;
-	for (int row = 0; row < rows->size(); row++)
-		paused += rows->value(row, "paused") == "t";
 	json.name("paused").text(std::to_string(paused)).end_object();
 }
 
@@ -211,6 +210,23 @@ Board::write(Json &json, Notes &notes, Line::Use &use, const Wish &wish, const M
 		json.end_object();
 	}
 	json.end_array().name("more").flag(has_more);
+}
+
+void
+Board::write_queue(Json &json, Notes &notes, Line::Use &use, const std::string &name)
+{
+	std::lock_guard lock(mutex);
+	notes.insert(missing.begin(), missing.end());
+	for (Queue &queue : queues)
+	{
+		if (queue.name != name)
+			continue;
+		find_ages(use, {&queue});
+		for (int n = 0; n < rows->columns(); n++)
+			if (rows->column(n) != "queue" && rows->column(n) != "paused")
+				write_members(json, *rows, queue.row, n, n);
+		json.name("oldest_ready_age").number(queue.age.value_or(std::nan("")));
+	}
 }
 
 } // namespace web

@@ -36,6 +36,8 @@ public:
 	 * so they are read for the queues that are shown, and kept as long as the numbers.
 	 */
 	void write(Json &json, Notes &notes, Line::Use &use, const Wish &wish, const More &more);
+	/* Write the numbers of one queue as members, without its name and whether it is paused. */
+	void write_queue(Json &json, Notes &notes, Line::Use &use, const std::string &name);
 
 private:
 	static constexpr std::array<const char *, 5> kCounts = {"ready", "scheduled", "blocked",
@@ -57,6 +59,7 @@ private:
 	double read_at = 0, took = 0;
 	uint64_t read_for = 0;
 	bool is_old = true, is_complete = false;
+	int paused = 0;
 
 	void read(Line::Use &use);
 	static double number_of(const Queue &queue, const std::string &column);

@@ -202,14 +202,8 @@ queue_page(const Call &call)
 	write_members(
 		json, call.read("SELECT " + options + " FROM pgq_ext.queue v WHERE v.queue = $1", {name}),
 		0);
-	std::string status = catalog.list("queue_status", "v", notes, {}, {"queue", "paused"});
-	if (!status.empty())
-	{
-		Rows rows = call.read(
-			"SELECT " + status + " FROM pgq_ext.queue_status v WHERE v.queue = $1", {name});
-		if (rows.size() > 0)
-			write_members(json, rows, 0);
-	}
+	call.board.refresh(call.use, call.change);
+	call.board.write_queue(json, notes, call.use, name);
 	write_pace(json, call, name);
 	json.end_object();
 
@@ -223,8 +217,10 @@ queue_page(const Call &call)
 			   {name});
 	write_list(json, call, notes, "schedules", "schedule", "WHERE v.queue = $1 ORDER BY v.schedule",
 			   {name});
-	write_list(json, call, notes, "latency", "queue_latency",
-			   "WHERE v.queue = $1 ORDER BY v.phase, v.le_seconds", {name});
+	/* The view of histograms reads those of all queues. */
+	if (call.text("latency") == "1")
+		write_list(json, call, notes, "latency", "queue_latency",
+				   "WHERE v.queue = $1 ORDER BY v.phase, v.le_seconds", {name});
 	write_waiting(json, call, notes, id);
 	write_notes(json, notes);
 	json.end_object();
