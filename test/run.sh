@@ -15,6 +15,7 @@
 #   test/run.sh once              the other suites, which run with PostgreSQL 15 only
 #
 # PGMQ_DIR is a checkout of the original pgmq, whose tests the suite "pgmq" runs.
+# PGQ_WEB is another build of pgq-web for the suite "web"; PGQ_FUZZ_SECONDS and PGQ_FUZZ_SEED are for its test fuzz.
 # JOBS=200000 in the environment is the number of jobs of the suite "shards".
 # PG=17 in the environment names a PostgreSQL. If this machine cannot have it, everything runs in a root of a Debian
 # release that has it (script/debian_root.sh).
@@ -25,6 +26,11 @@ cd "$(dirname "$0")/.." || exit
 . script/version.sh
 elsewhere test/run.sh "$@"
 pgmq_dir=${PGMQ_DIR:-} # as for bench/run.sh
+# private_server.sh unsets what begins with PG.
+for_web=()
+for variable in PGQ_WEB PGQ_FUZZ_SECONDS PGQ_FUZZ_SEED; do
+	[ -z "${!variable:-}" ] || for_web+=("$variable=${!variable}")
+done
 . script/private_server.sh
 . test/left_running.sh
 . test/pgmq/suite.sh
@@ -411,7 +417,10 @@ run_web()
 		return
 	fi
 	mapfile -t files < <(matching test/web .pl)
-	PGQ_WEB=$(command -v pgq-web) NODE_PATH=$work/node_web/node_modules prove_all web 2 "${files[@]}"
+	local -x NODE_PATH=$work/node_web/node_modules PGQ_WEB
+	PGQ_WEB=$(command -v pgq-web)
+	[ ${#for_web[@]} -eq 0 ] || local -x "${for_web[@]}"
+	prove_all web 2 "${files[@]}"
 }
 
 # pg_auto_failover and Patroni, with the files of examples/high-availability.
