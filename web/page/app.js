@@ -4,7 +4,7 @@ import { h, show } from './lib/dom.js';
 import * as frame from './lib/frame.js';
 import * as router from './lib/router.js';
 import * as live from './lib/live.js';
-import { session, readSession, onSessionEnd, logOut, ApiError, unreachable } from './lib/api.js';
+import { session, readSession, onRole, onSessionEnd, logOut, ApiError, unreachable } from './lib/api.js';
 import { setRefresh } from './lib/actions.js';
 import { say } from './lib/dialog.js';
 import { refreshTimes, serverNow } from './lib/format.js';
@@ -174,6 +174,7 @@ async function start() {
 	});
 	addEventListener('keydown', onKey);
 	setRefresh(() => view && load());
+	onRole(live.reopen);
 	onSessionEnd(async () => {
 		await readSession().catch(() => {});
 		drawFrame();

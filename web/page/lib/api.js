@@ -4,12 +4,18 @@ import { setServerTime } from './format.js';
 
 export let session = { role: null, readonly: true };
 let sessionEnded = () => {};
+let roleChanged = () => {};
 const LONGEST = 30000; // milliseconds for an answer with data; an action may take longer
 
 // Sets what is done when the server says that the session has ended, or that another tab has begun
 // another one.
 export function onSessionEnd(run) {
 	sessionEnded = run;
+}
+
+// Sets what is done after a login or a logout.
+export function onRole(run) {
+	roleChanged = run;
 }
 
 // An error as the server reports it: message, detail and hint.
@@ -82,8 +88,10 @@ export function post(path, body) {
 }
 
 function keep(answer) {
+	const before = session.role;
 	session = answer;
 	setServerTime(answer.now);
+	if (before !== answer.role) roleChanged();
 	return answer;
 }
 

@@ -66,6 +66,11 @@ function close() {
 	report('paused');
 }
 
+// Asks for events anew, after a login or a logout.
+export function reopen() {
+	if (source || retry) open();
+}
+
 // Calls `refreshPage` when data may have changed, and `reportState` with live, polling or paused.
 export function start(refreshPage, reportState) {
 	refresh = refreshPage;
