@@ -13,7 +13,7 @@ END $$;
 COMMENT ON FUNCTION pgmq._partman IS 'Internal: the schema and the version of pg_partman. Raises an error if the database does not have it.';
 
 -- The archive is a table of the caller, so pg_partman is called with the rights of the caller.
-CREATE FUNCTION pgmq._partition(archive text, column_name text, partition_interval text, settings text, premake integer) RETURNS void
+CREATE FUNCTION pgmq._call_partman(archive text, column_name text, partition_interval text, settings text, premake integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     partman record := pgmq._partman();
@@ -23,7 +23,12 @@ BEGIN
                    CASE WHEN partman.version >= 5 THEN 'range' ELSE 'native' END, premake);
     EXECUTE format('UPDATE %I.part_config SET retention_keep_table = false, %s WHERE parent_table = %L', partman.schema_name, settings, 'pgmq.' || archive);
 END $$;
-COMMENT ON FUNCTION pgmq._partition IS 'Internal: gives a partitioned archive to pg_partman.';
+COMMENT ON FUNCTION pgmq._call_partman IS 'Internal: gives a partitioned archive to pg_partman. Leaves search_path changed.';
+
+-- create_parent() of pg_partman sets search_path, and the value would outlast functions that have their own search_path.
+CREATE FUNCTION pgmq._partition(archive text, column_name text, partition_interval text, settings text, premake integer) RETURNS void
+LANGUAGE c AS 'MODULE_PATHNAME', 'pgq_mq_partition';
+COMMENT ON FUNCTION pgmq._partition IS 'Internal: calls pgmq._call_partman, and undoes its changes of settings.';
 
 CREATE FUNCTION pgmq._forget_partitions(archive text) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -132,6 +132,7 @@ PG_FUNCTION_INFO_V1(pgq_mq_new_queue);
 PG_FUNCTION_INFO_V1(pgq_mq_end_queue);
 PG_FUNCTION_INFO_V1(pgq_mq_make_jobs);
 PG_FUNCTION_INFO_V1(pgq_mq_drop_jobs);
+PG_FUNCTION_INFO_V1(pgq_mq_partition);
 PG_FUNCTION_INFO_V1(pgq_mq_queue);
 PG_FUNCTION_INFO_V1(pgq_mq_may_read);
 PG_FUNCTION_INFO_V1(pgq_mq_lease);
@@ -175,6 +176,31 @@ pgq_mq_drop_jobs(PG_FUNCTION_ARGS)
 {
 	start_write("pgmq._drop_jobs()");
 	PG_RETURN_BOOL(drop_jobs(PG_GETARG_INT32(0)));
+}
+
+/* Call _call_partman() with the same arguments and the rights of the caller, and undo its changes of settings. */
+PGDLLEXPORT Datum
+pgq_mq_partition(PG_FUNCTION_ARGS)
+{
+	start_write("pgmq._partition()");
+	Oid types[] = {TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID};
+	Datum values[lengthof(types)];
+	char nulls[lengthof(types)];
+	for (int i = 0; i < static_cast<int>(lengthof(types)); i++)
+	{
+		values[i] = given(fcinfo, i) ? PG_GETARG_DATUM(i) : Datum{0};
+		nulls[i] = given(fcinfo, i) ? ' ' : 'n';
+	}
+	char *call = psprintf("SELECT %s._call_partman($1, $2, $3, $4, $5)",
+						  quote_identifier(get_namespace_name(own_schema(fcinfo))));
+	int level = NewGUCNestLevel();
+	spi_connect();
+	if (SPI_execute_with_args(call, lengthof(types), types, values, nulls, false, 0) !=
+		SPI_OK_SELECT)
+		elog(ERROR, "could not call pg_partman");
+	SPI_finish();
+	AtEOXact_GUC(false, level);
+	PG_RETURN_VOID();
 }
 
 /* Return the id of the queue of pgq_ext, and the sequence of the message ids. */

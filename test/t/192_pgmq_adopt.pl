@@ -124,7 +124,8 @@ SKIP:
 	skip 'pg_partman is not installed', 1 unless sql(q{SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_partman'});
 	sql('CREATE SCHEMA partman; CREATE EXTENSION pg_partman SCHEMA partman');
 	is(sqlstate($node, q{SELECT pgmq.create_partitioned('p', premake => 0)}), 'P0001', 'premake must be 1');
-	sql(q{SELECT pgmq.create_partitioned('p', '10', '100', 3), pgmq.create_partitioned('Days', '1 day', '7 days')});
+	is(sql(q{SET search_path = partman, public; SELECT pgmq.create_partitioned('p', '10', '100', 3), pgmq.create_partitioned('Days', '1 day', '7 days'); SHOW search_path}),
+		"|\npartman, public", 'pg_partman sets search_path for the session, but the call leaves it as it was');
 	is(sql(q{SELECT string_agg(parent_table || ' ' || control || ' ' || retention || ' ' || premake, ', ' ORDER BY parent_table) FROM partman.part_config}), 'pgmq.a_days archived_at 7 days 4, pgmq.a_p msg_id 100 3', 'pg_partman has the archives');
 	sql(q{SELECT pgmq.create_partitioned('p', '10', '100', 3)});
 	is(sql(q{SELECT count(*) FROM pgmq.list_queues() WHERE is_partitioned}), '2', 'a second call does nothing');
