@@ -2,7 +2,7 @@
 # Sourced by run.sh: the workload "libraries". Each side is a program of one process, a worker with a library, or an example to copy.
 # How many jobs are left is counted in the database. SIDES='...' runs only these.
 
-library_sides=(node node_example graphile_worker graphile_worker_many pg_boss pg_boss_many python asyncio python_example go go_example)
+library_sides=(node node_ahead node_example graphile_worker graphile_worker_many pg_boss pg_boss_many python asyncio python_example go go_example)
 
 # missing_library SIDE: says why the side cannot take part; fails if it can
 missing_library()
@@ -51,6 +51,7 @@ library_program()
 	local way=one
 	case $1 in
 		node) program=(node bench/libraries/library.js "$2" "$3") ;;
+		node_ahead) program=(node bench/libraries/library.js "$2" "$3" 0.05) ;;
 		graphile_worker* | pg_boss*)
 			[[ $1 != *_many ]] || way=many
 			program=(node "bench/libraries/${1%_many}.mjs" $way "$2" "$3") ;;

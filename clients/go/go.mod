@@ -1,3 +1,3 @@
-module github.com/pgq-ext/pgq_ext/clients/go
+module pgq-ext.invalid/go
 
 go 1.19

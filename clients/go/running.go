@@ -320,7 +320,12 @@ func ack(db DB, job *Job, result any) error {
 func (r *running) inTransaction(ctx context.Context, job *Job) (err error) {
 	begun := false
 	problem := r.persist(func(conn Conn) error {
-		problem := conn.InTx(context.Background(), func(tx DB) error {
+		limited, cancel := context.WithCancel(context.Background()) // of BEGIN and COMMIT; the handler has its own context
+		defer cancel()
+		limit := time.AfterFunc(patience, cancel)
+		problem := conn.InTx(limited, func(tx DB) error {
+			limit.Stop()
+			defer limit.Reset(patience)
 			begun, job.DB = true, tx // progress and checkpoints of another connection would wait for this transaction
 			var result any
 			if result, err = r.handle(ctx, job); err == nil {

@@ -17,7 +17,7 @@ type Handler func(ctx context.Context, job *Job) (any, error)
 // Conn is a connection of its own, which an adapter makes.
 type Conn interface {
 	DB
-	InTx(ctx context.Context, body func(DB) error) error // calls body in a transaction, and commits if body returns nil
+	InTx(ctx context.Context, body func(DB) error) error // calls body in a transaction; if body returns nil, commits
 	IsClosed() bool                                      // also after an error by which the connection cannot be used any more
 	Close(ctx context.Context) error
 }

@@ -88,6 +88,12 @@ export interface WorkerOptions {
   leaseTime?: Interval;
   /** Seconds after which a stop aborts the handlers that still run. Default 30. */
   stopTimeout?: number;
+  /**
+   * Seconds. While jobs end fast, a claim also takes jobs that will probably begin within this time, at most 100. Jobs that have not
+   * begun after four times as long are released. If the process dies, the jobs that it has claimed lose an attempt, also those
+   * that have not begun. Default 0: the worker claims only jobs that begin at once.
+   */
+  ahead?: number;
   /** Signals that stop the worker. Default SIGTERM and SIGINT. */
   signals?: NodeJS.Signals[];
   /** How many connections acknowledge jobs and run transactions. Default: `concurrency` in tx mode, else 1. */

@@ -14,7 +14,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(go go_modules);
 
-our $module = 'github.com/pgq-ext/pgq_ext/clients/go';
+our $module = 'pgq-ext.invalid/go';
 my $library = getcwd() . '/clients/go';
 
 # go DIRECTORY, ARGUMENT...: runs the go command there, and returns its output. It dies if the command fails.

@@ -228,7 +228,7 @@ my %steps = (
 	open => sub { end_session($gate); undef $gate },
 	freeze => sub {
 		my ($name) = @_;
-		@frozen = split /\n/, sql("SELECT pid FROM pg_stat_activity WHERE application_name = '$workers{$name}{label}' AND query LIKE '%pgq_claim%'");
+		@frozen = $name eq 'pooler' ? $pooler->{KIDS}[0]{PID} : split /\n/, sql("SELECT pid FROM pg_stat_activity WHERE application_name = '$workers{$name}{label}' AND query LIKE '%pgq_claim%'");
 		kill STOP => @frozen;
 	},
 	thaw => sub { kill CONT => @frozen; @frozen = () },
@@ -299,7 +299,7 @@ sub run_scenario
 		kill KILL => $worker->{pid};
 		eval { $worker->{run}->finish };
 		$worker->{ended} = 1;
-		fail("$worker->{label} was still running: $worker->{output}");
+		fail("$worker->{label} ended with the status " . ($worker->{run}->full_result // 'unknown') . " (9: it was running): $worker->{output}");
 	}
 	%workers = ();
 	# After a crash, pgq_check may still find what the scheduler has not yet looked at.

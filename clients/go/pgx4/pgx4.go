@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgconn"
 	"github.com/jackc/pgx/v4"
 
-	pgqext "github.com/pgq-ext/pgq_ext/clients/go"
+	pgqext "pgq-ext.invalid/go"
 )
 
 // A Querier is a *pgx.Conn, a pgx.Tx or a *pgxpool.Pool.

@@ -1,8 +1,8 @@
-module github.com/pgq-ext/pgq_ext/clients/go/pgx5
+module pgq-ext.invalid/go/pgx5
 
 go 1.19
 
 require (
 	github.com/jackc/pgx/v5 v5.3.1
-	github.com/pgq-ext/pgq_ext/clients/go v0.2.0
+	pgq-ext.invalid/go v0.2.0
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	pgqext "github.com/pgq-ext/pgq_ext/clients/go"
+	pgqext "pgq-ext.invalid/go"
 )
 
 // A Querier is a *pgx.Conn, a pgx.Tx or a *pgxpool.Pool.

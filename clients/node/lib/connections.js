@@ -47,11 +47,7 @@ async function connectToPrimary(config = {}) {
  * that is the primary then.
  */
 class Connections {
-  #config;
-  #limit;
-  #open = 0;
-  #idle = [];
-  #waiting = [];
+  #config; #limit; #open = 0; #idle = []; #waiting = [];
 
   constructor(config, limit) {
     this.#config = config;
@@ -83,19 +79,12 @@ class Connections {
       if (!keeps(error)) client.broken = true;
       throw error;
     } finally {
-      if (client.broken) {
-        this.#open--;
-        close(client);
-      } else {
-        this.#idle.push(client);
-      }
+      if (client.broken) { this.#open--; close(client); } else this.#idle.push(client);
       this.#waiting.shift()?.();
     }
   }
 
-  async close() {
-    await Promise.all(this.#idle.splice(0).map(close));
-  }
+  async close() { await Promise.all(this.#idle.splice(0).map(close)); }
 }
 
 module.exports = { connectToPrimary, inTime, close, Connections };

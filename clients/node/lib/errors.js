@@ -27,18 +27,12 @@ class DiscardError extends Error {}
 
 /** For handlers: the attempt fails, and the next one begins after that many seconds. */
 class RetryError extends Error {
-  constructor(message, seconds) {
-    super(message);
-    this.seconds = seconds;
-  }
+  constructor(message, seconds) { super(message); this.seconds = seconds; }
 }
 
 /** For handlers: the job is given back, to be handed out after that many seconds. No attempt is counted. */
 class ReleaseError extends Error {
-  constructor(seconds = 0) {
-    super(`released for ${seconds} s`);
-    this.seconds = seconds;
-  }
+  constructor(seconds = 0) { super(`released for ${seconds} s`); this.seconds = seconds; }
 }
 
 const isState = (code) => /^[0-9A-Z]{5}$/.test(code ?? '') && !/^E[A-Z]{4}$/.test(code); // not EPIPE

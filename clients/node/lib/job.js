@@ -8,25 +8,19 @@ class Job {
 
   /** row: of pgq_claim. db: what the methods use: the transaction of the handler, if it has one. */
   constructor(row, db) {
-    this.id = row.job_id;
-    this.lease = row.lease;
-    this.queue = row.queue;
-    this.payload = row.payload;
-    this.headers = row.headers ?? {};
-    this.groupKey = row.group_key;
-    this.priority = row.priority;
-    this.attempt = row.attempt;
-    this.maxAttempts = row.max_attempts;
-    this.enqueuedAt = row.enqueued_at;
-    this.runAt = row.run_at;
-    this.lastError = row.last_error;
-    this.lastProgress = row.progress;
-    this.length = row.seconds * 1000; // of the lease
+    Object.assign(this, {
+      id: row.job_id, lease: row.lease, queue: row.queue, payload: row.payload, headers: row.headers ?? {},
+      groupKey: row.group_key, priority: row.priority, attempt: row.attempt, maxAttempts: row.max_attempts,
+      enqueuedAt: row.enqueued_at, runAt: row.run_at, lastError: row.last_error, lastProgress: row.progress,
+      length: row.seconds * 1000, // of the lease
+    });
     this.#db = db;
   }
 
   /** Aborted when the lease is lost, the job is cancelled, or the worker must end at once. `signal.reason` says why. */
   get signal() { return (this.#abort ??= new AbortController()).signal; }
+
+  get aborted() { return this.#abort?.signal.aborted ?? false; }
 
   abort(reason) { (this.#abort ??= new AbortController()).abort(reason); }
 
@@ -93,8 +87,10 @@ async function fail(db, job, error, { retry = true, seconds } = {}) {
   return row.answer;
 }
 
-async function release(db, job, seconds = 0) {
-  const [row] = await query(db, 'SELECT pgq_release($1, $2, $3) AS released', [job.id, job.lease, interval(seconds)]);
+/** Gives back jobs. Returns whether the lease of the first one was still good. */
+async function release(db, jobs, seconds = 0) {
+  const [row] = await query(db, 'SELECT pgq_release(job_id, lease, $3) AS released FROM unnest($1::bigint[], $2::bigint[]) AS held(job_id, lease)',
+    [...leasesOf(jobs), interval(seconds)]);
   return row.released;
 }
 

@@ -78,9 +78,7 @@ async function createBatch(db, { onSuccess, onFailure, onFinish, metadata } = {}
 }
 
 /** Closes the batch: its callbacks can follow as soon as its members have ended. */
-async function closeBatch(db, batch) {
-  await query(db, 'SELECT pgq_close_batch($1)', [batch]);
-}
+async function closeBatch(db, batch) { await query(db, 'SELECT pgq_close_batch($1)', [batch]); }
 
 /** Cancels a job; see pgq_cancel. */
 async function cancel(db, id) {

@@ -7,6 +7,7 @@ const { json } = require('./produce');
 
 const DEFAULTS = {
   concurrency: 1,
+  ahead: 0, // seconds: jobs that probably begin within this time are claimed together with those that begin at once
   tx: false, // the handler gets a transaction, in which the job is acknowledged
   wait: 5, // seconds that a claim waits for a job, and so the longest time that a stop waits for the claim
   heartbeat: 5, // seconds between two extensions of the leases; at most a third of a lease
@@ -21,7 +22,7 @@ const OTHERS = ['pool', 'leaseTime', 'worker', 'before', 'after', 'error', 'log'
 async function settle(db, job, error, stopping) {
   if (error instanceof StaleLeaseError) return 'stale';
   const seconds = error instanceof ReleaseError || error instanceof RetryError ? error.seconds : undefined;
-  if (error instanceof ReleaseError || stopping) return (await release(db, job, seconds)) ? 'released' : 'stale';
+  if (error instanceof ReleaseError || stopping) return (await release(db, [job], seconds)) ? 'released' : 'stale';
   return fail(db, job, textOf(error), { retry: !(error instanceof DiscardError), seconds });
 }
 
@@ -33,23 +34,21 @@ const textOfResult = (result) => (result === undefined ? undefined : json(result
  * of others acknowledges them, and has the transactions of handlers.
  */
 class Worker {
-  #queues;
-  #handler;
-  #options;
+  #queues; #handler; #options; #problem; #stopTimer; // problem: the error that ends the worker
   #control = null; // the connection that claims
   #pool;
   #db = { query: (...args) => this.#pool.use((db) => inTime(db, 30, db.query(...args))) }; // for the methods of jobs
   #running = new Set(); // the jobs in work; the worker may get a job again while it still runs
+  #waiting = []; // those of the jobs in work that were claimed ahead, and have not begun
+  #busy = 0; // how many handlers run
+  #pace; // milliseconds that a handler takes, a moving average
   #acks = []; // jobs that wait to be acknowledged together: { job, resolve, reject }
   #acking = false; // a connection of the pool is acknowledging them
   #waits = false; // the claim in progress may wait for a job
   #beat = 0; // when the leases must be extended: a time of performance.now()
-  #problem; // the error that ends the worker
-  #stopping = false;
-  #aborting = false;
+  #stopping = false; #aborting = false;
   #wake = () => {};
   #onSignal = () => { this.stop(); };
-  #stopTimer;
 
   constructor(queues, handler, options = {}) {
     const unknown = Object.keys(options).find((name) => !(name in DEFAULTS) && !OTHERS.includes(name));
@@ -57,6 +56,7 @@ class Worker {
     this.#queues = [].concat(queues);
     this.#handler = handler;
     this.#options = { ...DEFAULTS, ...options };
+    this.#slowDown();
     this.#pool = new Connections(this.#options.connection, this.#options.pool ?? (this.#options.tx ? this.#options.concurrency : 1));
   }
 
@@ -144,30 +144,33 @@ class Worker {
   async #round() {
     const left = () => (this.#running.size > 0 ? Math.max(0, this.#beat - performance.now()) : Infinity);
     if (left() === 0) await inTime(this.#control, 30, this.#extend());
+    await this.#giveBack();
     if (this.#acks.length > 0) {
-      if (this.#acknowledgesHere()) {
-        await this.#acknowledgeAndClaim();
-        return;
-      }
+      if (this.#acknowledgesHere()) return this.#acknowledgeAndClaim();
       this.#acknowledgeAll();
     }
-    const free = this.#options.concurrency - this.#running.size;
-    if (this.#stopping || free <= 0) {
-      await this.#pause(Math.min(left(), 1000));
-      return;
+    const wanted = this.#wanted();
+    if (this.#stopping || wanted <= 0 || this.#busy >= this.#options.concurrency || this.#waiting.length > 0) {
+      return this.#pause(Math.min(left(), 1000, (this.#waiting[0]?.due ?? Infinity) - performance.now()));
     }
     const wait = Math.min(this.#options.wait, left() / 1000);
     this.#waits = true;
-    try {
-      this.#take(await inTime(this.#control, wait + 30, claim(this.#control, this.#queues, free, Number(wait.toFixed(3)), this.#options)));
-    } finally {
-      this.#waits = false;
-    }
+    const rows = claim(this.#control, this.#queues, wanted, Number(wait.toFixed(3)), this.#options).finally(() => { this.#waits = false; });
+    this.#take(await inTime(this.#control, wait + 30, rows));
   }
+
+  /** How many jobs to claim when that many have ended: for the hands that are free, and those that may begin soon after them. */
+  #wanted(ended = 0) {
+    const { concurrency, ahead } = this.#options;
+    return concurrency + Math.min(100, Math.floor((concurrency * ahead * 1000) / this.#pace)) - this.#running.size + ended;
+  }
+
+  /** Claims no jobs ahead until some handlers have been fast. */
+  #slowDown() { this.#pace = 1 + 2000 * this.#options.concurrency * this.#options.ahead; }
 
   /** Whether the connection that claims will soon be free to acknowledge jobs. pgq_ack_claim takes only one queue. */
   #acknowledgesHere() {
-    return this.#control !== null && !this.#waits && !this.#stopping && this.#queues.length === 1;
+    return this.#control !== null && !this.#waits && !this.#stopping && this.#queues.length === 1 && this.#wanted(this.#acks.length) > 0;
   }
 
   /**
@@ -175,14 +178,11 @@ class Worker {
    * which finds the stale leases among them, and repeats the call if the connection was lost.
    */
   async #acknowledgeAndClaim() {
-    const acks = this.#acks.splice(0, 1000);
-    const most = this.#options.concurrency - this.#running.size + acks.length;
+    const most = this.#wanted(this.#acks.length);
+    const acks = this.#acks.splice(0);
     try {
       const rows = await inTime(this.#control, 30, ackClaim(this.#control, acks.map(({ job }) => job), this.#queues[0], most, this.#options));
-      for (const { job, resolve } of acks) {
-        this.#running.delete(job);
-        resolve();
-      }
+      for (const { job, resolve } of acks) { this.#running.delete(job); resolve(); }
       this.#take(rows);
     } catch (error) {
       this.#acks.unshift(...acks);
@@ -199,10 +199,47 @@ class Worker {
       job.expires = now + job.length;
       this.#beat = Math.min(this.#running.size === 0 ? Infinity : this.#beat, now + job.interval);
       this.#running.add(job);
-      this.#attempt(job).catch((error) => this.#report(error)).finally(() => {
-        this.#running.delete(job);
-        this.#wake();
-      });
+      this.#waiting.push(job);
+    }
+    this.#begin();
+    for (const job of this.#waiting) job.due ??= Math.min(performance.now() + 4000 * this.#options.ahead, job.expires);
+  }
+
+  /** Begins the jobs that were claimed, in their order, as long as there are free hands. */
+  #begin() {
+    while (this.#waiting.length > 0 && this.#busy < this.#options.concurrency) {
+      const job = this.#waiting.shift();
+      job.began = performance.now();
+      this.#busy++;
+      this.#finish(job, this.#attempt(job));
+    }
+  }
+
+  #finish(job, promise) {
+    promise.catch((error) => this.#report(error)).finally(() => { this.#running.delete(job); this.#endsWork(job); this.#wake(); });
+  }
+
+  /** The handler of the job has ended, so another job may begin. The ack of the job may still be on its way. */
+  #endsWork(job) {
+    if (job.began === undefined) return;
+    this.#pace += 0.2 * (performance.now() - job.began - this.#pace);
+    job.began = undefined;
+    this.#busy--;
+    this.#begin();
+  }
+
+  /** Gives back the jobs that should have begun by now, or all if the worker stops: another worker may have free hands. */
+  async #giveBack() {
+    const late = this.#waiting.filter((job) => this.#stopping || job.due <= performance.now());
+    if (late.length === 0) return;
+    this.#slowDown();
+    this.#waiting = this.#waiting.filter((job) => !late.includes(job));
+    try {
+      await inTime(this.#control, 30, release(this.#control, late));
+      for (const job of late) this.#running.delete(job);
+    } catch (error) {
+      for (const job of late) this.#finish(job, this.#answer(job, new ReleaseError())); // as soon as there is a connection
+      throw error;
     }
   }
 
@@ -218,10 +255,15 @@ class Worker {
     }
   }
 
-  /** Aborts the jobs whose leases have expired by the clock: without a connection they cannot be extended. */
+  /**
+   * Aborts the jobs whose leases have expired by the clock: without a connection they cannot be extended. Also ends the connections
+   * of their transactions, or a query to a server that has gone silently would keep the handler.
+   */
   #abortExpired() {
-    const expired = [...this.#running].filter((job) => job.expires < performance.now() && !job.ended);
-    for (const job of expired) job.abort(new StaleLeaseError(new Error('the lease has expired, since the worker has no connection')));
+    for (const job of [...this.#running].filter(({ expires, ended }) => expires < performance.now() && !ended)) {
+      job.abort(new StaleLeaseError(new Error('the lease has expired, since the worker has no connection')));
+      job.tx?.connection.stream.destroy();
+    }
   }
 
   #end() {
@@ -243,17 +285,14 @@ class Worker {
 
   /** Waits that long, or until a job has ended or the worker is stopped. */
   #pause(milliseconds) {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, milliseconds);
-      this.#wake = () => { clearTimeout(timer); resolve(); };
-    });
+    return new Promise((resolve) => { const timer = setTimeout(resolve, milliseconds); this.#wake = () => { clearTimeout(timer); resolve(); }; });
   }
 
   // ---- one job ----
 
   /** Runs the handler, and reports its result or its error to the server. */
   async #attempt(job) {
-    if (this.#stopping) return this.#answer(job, new ReleaseError());
+    if (this.#stopping || job.due < job.began || job.aborted) return this.#answer(job, new ReleaseError());
     if (this.#options.before) await this.#hook('before', job);
     let problem;
     try {
@@ -286,7 +325,7 @@ class Worker {
     return this.#pool.use(async (tx) => {
       await inTime(tx, 30, tx.query('BEGIN'));
       job.begun = true;
-      job.db = tx;
+      job.db = job.tx = tx;
       try {
         const result = await this.#handler(job, tx);
         job.ended = true; // a heartbeat after the commit would find no lease
@@ -296,7 +335,7 @@ class Worker {
         await inTime(tx, 30, tx.query('ROLLBACK')).catch(() => { tx.broken = true; });
         throw error;
       } finally {
-        job.db = this.#db; // soon, tx has the transaction of another job
+        Object.assign(job, { tx: undefined, db: this.#db }); // soon, tx has the transaction of another job
       }
     }, (error) => job.begun && error?.code !== '25006'); // behind a pooler, the server may have become a standby
   }
@@ -305,6 +344,7 @@ class Worker {
   #acknowledge(job, result) {
     const text = textOfResult(result);
     job.ended = true;
+    this.#endsWork(job);
     if (text !== undefined) return this.#persist((db) => ack(db, job, text));
     return new Promise((resolve, reject) => {
       this.#acks.push({ job, resolve, reject });
@@ -321,8 +361,7 @@ class Worker {
       try {
         const acked = await this.#persist((db) => ackMany(db, batch.map(({ job }) => job)));
         for (const { job, resolve, reject } of batch) {
-          if (acked.has(job.id)) resolve();
-          else reject(new StaleLeaseError(new Error('the lease is stale')));
+          if (acked.has(job.id)) resolve(); else reject(new StaleLeaseError(new Error('the lease is stale')));
         }
       } catch (error) {
         for (const { reject } of batch) reject(error);
@@ -370,8 +409,7 @@ async function drain(db, queues, handler, { tx = false, limit = Infinity, ...opt
     const [row] = await claim(db, [].concat(queues), 1, 0, options);
     if (!row) break;
     const job = new Job(row, db);
-    let outcome = 'acked';
-    let problem;
+    let [outcome, problem] = ['acked'];
     try {
       if (tx) await db.query('BEGIN');
       await ack(db, job, textOfResult(await handler(job, tx ? db : undefined)));

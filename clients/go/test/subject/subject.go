@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
-	pgqext "github.com/pgq-ext/pgq_ext/clients/go"
-	driver "github.com/pgq-ext/pgq_ext/clients/go/pgx4"
+	pgqext "pgq-ext.invalid/go"
+	driver "pgq-ext.invalid/go/pgx4"
 )
 
 // connect also works behind a pooler in transaction mode.
