@@ -50,8 +50,8 @@ async def connected(use):                               # connects again to the 
             try:
                 await use(db)
             finally:
-                await db.close()
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                await db.close(timeout=5)
+        except Exception as error:                      # any: without its heartbeat, the worker would lose each long job
             print(error, file=sys.stderr)
             await asyncio.sleep(1)
 
@@ -61,8 +61,10 @@ async def heartbeat(db):                                # well within the queue'
         try:
             await asyncio.wait_for(finished.wait(), 3)
         except asyncio.TimeoutError:
+            limit = asyncio.get_running_loop().call_later(10, db.terminate)     # no answer: another connection
             for ticket in list(held):
                 await call(db, "SELECT pgq_extend($1, $2)", *ticket)
+            limit.cancel()
 
 
 async def work(db):
