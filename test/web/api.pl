@@ -93,7 +93,7 @@ my ($status, $json, $response);
 
 # ---- what is there ----
 
-my $markup = q{<script>alert("1")</script> & 'ü' ☃};
+my $markup = qq{<script>alert("1")</script> & '\xc3\xbc' \xe2\x98\x83};
 my $in_sql = $markup =~ s/'/''/gr;
 my $dead   = sql(qq{SELECT pgq_enqueue('mail', jsonb_build_object('html', '$in_sql'), group_key => '<g>')});
 sql(qq{SELECT pgq_fail(job_id, lease, '$in_sql') FROM pgq_claim('mail')});
