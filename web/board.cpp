@@ -65,6 +65,7 @@ Board::refresh(Line::Use &use, uint64_t change)
 void
 Board::read(Line::Use &use)
 {
+	/* Forget the old numbers. */
 	double start = steady_now();
 	rows.reset();
 	queues.clear();
@@ -79,6 +80,7 @@ Board::read(Line::Use &use)
 		return;
 	}
 	rows = use.connection.read("SELECT " + list + " FROM pgq_ext.queue_status v ORDER BY v.queue");
+	/* Keep the numbers by which requests sort and add up. */
 	for (int row = 0; row < rows->size(); row++)
 	{
 		Queue queue = {rows->value(row, "queue").value_or(""), "", row, {}, {}};

@@ -29,6 +29,7 @@ std::string
 session_answer(const Options &options, const Value &role, const std::string &csrf,
 			   const std::function<Line::Use()> &line)
 {
+	/* What needs no database comes first. */
 	Json head, body;
 	head.begin_object().name("role").text_or_null(role);
 	head.name("require_login").flag(options.requires_login);
@@ -48,6 +49,7 @@ session_answer(const Options &options, const Value &role, const std::string &csr
 		{
 			problem = failure.message;
 		}
+	/* Nothing else is known. */
 	for (const char *name :
 		 {"database", "reader", "host", "server_version", "extension_version", "now"})
 		head.name(name).null();

@@ -70,6 +70,7 @@ put_page(ResultRows *rows, int32 queue_id, const PagePlace &place, int32 most)
 									 {TIMESTAMPTZOID, TimestampTzGetDatum(place.run_at), false},
 									 {INT8OID, Int64GetDatum(place.job_id), false},
 									 {INT8OID, Int64GetDatum(most), false}};
+	/* Read the rows, and add each of them to the result. */
 	as_owner([&] {
 		int n = static_cast<int>(spi_execute(sql, arguments));
 		for (int i = 0; i < n; i++)

@@ -40,7 +40,7 @@ TEST(WebJson, ReadsFlatObjects)
 	auto read =
 		parsed_object(R"( {"a": "x\u00fc\ud83d\ude00\n", "b": -1.5e3, "c": null, "d": true} )");
 	ASSERT_TRUE(read);
-	EXPECT_EQ((*read)["a"], "x\u00fc\U0001f600\n");
+	EXPECT_EQ((*read)["a"], "x\xc3\xbc\xf0\x9f\x98\x80\n");
 	EXPECT_EQ((*read)["b"], "-1.5e3");
 	EXPECT_FALSE((*read)["c"]);
 	EXPECT_EQ((*read)["d"], "true");
