@@ -105,7 +105,7 @@ ifneq ($(SANITIZE),)
 PG_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-wrapv
 SHLIB_LINK = -fsanitize=$(SANITIZE)
 endif
-EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d) pgq-web web/page_files.cpp $(wildcard web/*.o web/*.d shared/*.o shared/*.d)
+EXTRA_CLEAN = build built_with $(OBJS:.o=.d) $(TOP_OBJS) $(TOP_OBJS:.o=.d) web/page_files.cpp $(wildcard web/*.o web/*.d shared/*.o shared/*.d)
 
 # No bitcode: it would only serve to inline SQL functions into JIT-compiled queries.
 override with_llvm = no
