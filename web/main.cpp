@@ -4,6 +4,7 @@
 #include <clocale>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <pthread.h>
 
 namespace web {
@@ -36,6 +37,10 @@ run(int argc, char **argv)
 		return fputs(kUsage, stdout) < 0;
 	if (options.mode == Options::Mode::version)
 		return puts("pgq-web (pgq_ext) " PGQ_VERSION) < 0;
+
+	/* libpq would send these to the server, which prefers them to the settings of connection.cpp. */
+	for (const char *name : {"PGTZ", "PGDATESTYLE", "PGGEQO"})
+		unsetenv(name);
 
 	sigset_t signals;
 	sigemptyset(&signals);
