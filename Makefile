@@ -132,7 +132,7 @@ web_flags := $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
 web_headers := $(shell printf '\043include <libpq-fe.h>\n\043include <httplib.h>\n' | \
                     $(CXX) -x c++ -std=c++20 $(web_flags) -E -I"$$($(PG_CONFIG) --includedir)" - >/dev/null 2>&1 && \
                     pkg-config --exists 'cpp-httplib >= 0.11' && echo found)
-web_needs = it takes libpq-dev, libcpp-httplib-dev 0.11 or newer, and pkg-config
+web_needs = it takes libpq-dev, libcpp-httplib-dev 0.11 or newer, and pkgconf
 ifeq ($(WEB),no)
 else ifeq ($(web_headers),found)
 SCRIPTS_built += pgq-web

@@ -2,7 +2,7 @@
 # Sourced by the scripts beside it.
 
 # What building takes beside PostgreSQL, and debian/tests.
-build_packages='build-essential debhelper lintian libboost-dev libcpp-httplib-dev libncurses-dev libpq-dev pkg-config postgresql-server-dev-all'
+build_packages='build-essential debhelper lintian libboost-dev libcpp-httplib-dev libncurses-dev libpq-dev pkgconf postgresql-server-dev-all'
 
 # copy_tree DIR: what git knows, and what is new
 copy_tree()

@@ -59,7 +59,7 @@ script/setup.sh --run || exit
 [ -z "${PG:-}" ] || can_be_here "$PG" || ! $keep ||
 	die "no --keep with PostgreSQL $PG: this release has not got it, and a server in a root of another ends with the command"
 elsewhere quickstart/quickstart.sh "${arguments[@]}"
-$stop || script/setup.sh --run libcpp-httplib-dev pkg-config || exit # for the page
+$stop || script/setup.sh --run libcpp-httplib-dev pkgconf || exit # for the page
 . script/private_server.sh
 
 # The folder is ours alone, for we run programs out of it: the server's user may write to data and run only.

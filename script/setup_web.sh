@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . script/npm_modules.sh
 
-packages=(libcpp-httplib-dev pkg-config chromium)
+packages=(libcpp-httplib-dev pkgconf chromium)
 # A Node that is not Debian's has its own npm.
 command -v npm >/dev/null || packages+=(nodejs npm)
 script/setup.sh "${packages[@]}" || {
