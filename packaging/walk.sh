@@ -66,7 +66,6 @@ check 'installing changes no cluster' [ "$settings" = "$(settings)" ]
 check 'every file that is told of is there' eval '! dpkg --verify | grep .'
 check 'pgq-top has a manual page' [ -s /usr/share/man/man1/pgq-top.1.gz ]
 check 'pgq-web has a manual page' [ -s /usr/share/man/man1/pgq-web.1.gz ]
-check 'pgq-web has a manual page' [ -s /usr/share/man/man1/pgq-web.1.gz ]
 check 'install.md: the library is preloaded' follow 1 '2,$'
 check 'install.md: the first jobs' follow 2
 check 'a job was handed out' said '\{"to": "ada@example.org"\}'
