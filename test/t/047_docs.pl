@@ -28,6 +28,7 @@ my @not_run = (
 	[ qr/^docker / => 'makes and runs containers' ],
 	[ qr/^script\/setup_failover|^examples\/high-availability\// => 'of packages that nothing else needs: make check-failover runs these' ],
 	[ qr/^(\w+=\S+ )*bench\/run\.sh / => 'takes 25 to 60 minutes' ],
+	[ qr/^pgq-web / => 'runs until it is stopped: test/web runs it' ],
 );
 
 my %interpreter = (python => [ '/usr/bin/python3', '-W', 'error' ], js => ['node']);
@@ -132,7 +133,8 @@ sub exchanges
 	return @exchanges;
 }
 
-my %run = (text => sub { pass("$_[0]: not to be run"); return });
+# nginx: settings of a proxy, which is not here
+my %run = map { $_ => sub { pass("$_[0]: not to be run"); return } } 'text', 'nginx';
 
 $run{sql} = sub {
 	my ($where, $text) = @_;
