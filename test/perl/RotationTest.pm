@@ -171,14 +171,19 @@ sub being_moved
 
 # ---- stop points ----
 
+my $stops = 0;
+
 # Makes the scheduler stop at that point. Returns the session that keeps it there.
 sub stop_scheduler_at
 {
 	my ($node, $where) = @_;
 	my $gate = session($node);
 	ask($gate, 'SELECT pg_advisory_lock(7366513, 0)');
-	$node->safe_psql('postgres', "ALTER SYSTEM SET pgq_ext.stop_point = '$where'");
-	$node->reload;
+	# A scheduler that shows the new application_name has read the stop point, too. One that stands at a stop point reads neither.
+	my $name = 'stops at ' . ++$stops;
+	$node->safe_psql('postgres', "ALTER SYSTEM SET application_name = '$name'; ALTER SYSTEM SET pgq_ext.stop_point = '$where'; SELECT pg_reload_conf()");
+	wait_for($node, "count(*) = 0 FROM pg_stat_activity
+		WHERE backend_type = 'pgq_ext scheduler' AND application_name <> '$name' AND wait_event IS DISTINCT FROM 'advisory'");
 	return $gate;
 }
 
@@ -196,8 +201,7 @@ sub scheduler_stands
 sub let_go
 {
 	my ($node, $gate) = @_;
-	$node->safe_psql('postgres', 'ALTER SYSTEM RESET pgq_ext.stop_point');
-	$node->reload;
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET application_name; ALTER SYSTEM RESET pgq_ext.stop_point; SELECT pg_reload_conf()');
 	end_session($gate);
 	return;
 }
