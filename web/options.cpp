@@ -31,10 +31,8 @@ const char *const kUsage =
 	"  -U USERNAME                database user name\n"
 	"  -d DBNAME                  database name, or a connection string\n"
 	"\n"
-	"Without --require-login, all who can reach the page read what this role may read. Whoever "
-	"logs in as another role "
-	"reads\n"
-	"and does what that role may.\n";
+	"Without --require-login, all who can reach the page read what this role may read.\n"
+	"A caller who logs in as another role reads and does what that role may.\n";
 
 namespace {
 

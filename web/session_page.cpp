@@ -24,7 +24,7 @@ write_database(Json &json, Line::Use &use, bool is_login)
 	json.end_array();
 }
 
-/* Without a connection to the database its fields are null; neither does a caller see them who must log in. */
+/* The fields of the database are null without a connection to it, and for a caller who must log in first. */
 std::string
 session_answer(const Options &options, const Value &role, const std::string &csrf,
 			   const std::function<Line::Use()> &line)

@@ -42,23 +42,23 @@ COMMENT ON FUNCTION pgmq._queue IS 'Internal: the queue of pgq_ext and the seque
 -- ---- creating queues ----
 
 -- A transaction locks the slot that it takes, so that no other transaction takes the slot before the commit. A lock of the
--- table would let create() and drop_queue() wait for each other.
+-- table would let create() and drop_queue() wait for each other. Slots of other queues are passed over without a lock, since
+-- the server has room for a limited number of locks. The look after the lock sees what was committed before it.
 CREATE FUNCTION pgmq._free_slot() RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
-    free integer;
+    candidate integer;
 BEGIN
     FOR i IN 1 .. 8191 LOOP
-        free := nextval('pgmq.next_slot');
-        EXIT WHEN pg_try_advisory_xact_lock('pgmq.queue_slot'::regclass::oid::integer, free)
-            AND NOT EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.slot = free)
-            AND NOT EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id >= free * 1099511627776 AND j.job_id < (free + 1) * 1099511627776);
-        free := NULL;
+        candidate := nextval('pgmq.next_slot');
+        CONTINUE WHEN EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.slot = candidate)
+            OR EXISTS (SELECT FROM pgq_ext.job j WHERE j.job_id >= candidate * 1099511627776 AND j.job_id < (candidate + 1) * 1099511627776);
+        CONTINUE WHEN NOT pg_try_advisory_xact_lock('pgmq.queue_slot'::regclass::oid::integer, candidate);
+        IF NOT EXISTS (SELECT FROM pgmq.queue_slot s WHERE s.slot = candidate) THEN
+            RETURN candidate;
+        END IF;
     END LOOP;
-    IF free IS NULL THEN
-        RAISE configuration_limit_exceeded USING MESSAGE = 'too many queues', HINT = 'A database can have 8191 queues. Drop queues that nobody uses.';
-    END IF;
-    RETURN free;
+    RAISE configuration_limit_exceeded USING MESSAGE = 'too many queues', HINT = 'A database can have 8191 queues. Drop queues that nobody uses.';
 END $$;
 REVOKE ALL ON FUNCTION pgmq._free_slot FROM PUBLIC;
 COMMENT ON FUNCTION pgmq._free_slot IS 'Internal: a slot that no queue has, and of which no message is left.';

@@ -147,6 +147,13 @@ $node->start;
 wait_for($node, q{(SELECT string_agg(msg_id || ':' || read_ct, ' ' ORDER BY msg_id) = '1:0 2:0 3:0' FROM pgmq.q_late WHERE vt <= clock_timestamp())});
 is(sql(q{SELECT string_agg(msg_id::text, ' ' ORDER BY msg_id) FROM pgmq.read('late', 600, 5)}), '1 2 3', 'a crash ends all leases, and counts no read');
 
+# ---- slots of queues ----
+
+# When the numbers of slots begin anew, the first ones belong to other queues.
+sql(q{SELECT setval('pgmq.next_slot', 1, false)});
+is(sql(q{BEGIN; DO $$ BEGIN PERFORM pgmq.create('slot'); END $$; SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+	AND classid = 'pgmq.queue_slot'::regclass AND objid > 0 AND pid = pg_backend_pid(); ROLLBACK}), '1', 'a new queue locks its own slot only');
+
 # ---- a dump ----
 
 sql(q{SELECT pgmq.bind_topic('a.#', 'late'), pgmq.archive('late', 1)});
