@@ -1,6 +1,7 @@
 #include "batches/cancel.h"
 
 #include "catalog/owner_sql.h"
+#include "catalog/queue_lock.h"
 #include "catalog/subscription.h"
 #include "enqueue/member.h"
 #include "pg/stop_point.h"
@@ -11,8 +12,11 @@
 namespace pgq {
 
 /*
- * Delete the waiting members. If a member is being claimed, it may be deleted although a worker gets the
- * lease, which is then stale, as after pgq_cancel. The scheduler ends the other members.
+ * Delete the waiting members. A DELETE that finds a row which is being moved raises 40001. So first wait
+ * for the mover, and keep moves from beginning until the DELETE has ended.
+ *
+ * If a member is being claimed, it may be deleted although a worker gets the lease, which is then stale, as
+ * after pgq_cancel. The scheduler ends the other members.
  */
 static int64
 end_waiting_members(int64 batch_id)
@@ -20,6 +24,7 @@ end_waiting_members(int64 batch_id)
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(batch_id), false}};
 	int64 n = 0;
 	require_is_leased();
+	(void) lock_queue(0, QueueLock::kJobMoves, ShareLock, true);
 	as_owner([&] {
 		find_by_index();
 		with_statement_kind(StatementKind::kCancel, [&] {
@@ -29,6 +34,7 @@ end_waiting_members(int64 batch_id)
 							arguments));
 		});
 	});
+	unlock_queue(0, QueueLock::kJobMoves, ShareLock);
 	return n;
 }
 

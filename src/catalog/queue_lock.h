@@ -31,6 +31,11 @@ enum class QueueLock : uint16
 	 * dropping a queue, which deletes records; share, for a statement: changing records
 	 */
 	kMoves,
+	/*
+	 * with queue_id 0; exclusive, to the end: moving jobs to another segment; share, for a statement:
+	 * deleting members of a batch
+	 */
+	kJobMoves,
 };
 
 /*

@@ -179,33 +179,79 @@ is_free(int64 job_id)
 	return !copy_lease_of(tables().database, job_id, &lease) || lease.ends_here;
 }
 
+static bool
+contains(const JobRow &row, Datum condition)
+{
+	return row.is_null(kJobProgress) &&
+		   DatumGetBool(DirectFunctionCall2(jsonb_contains, row.value(kJobPayload), condition));
+}
+
+/* Lock the message, without waiting. Returns false if it cannot be locked, or cannot be read any more. */
+static bool
+lock_if_readable(const MessageQueue &queue, Datum condition, int64 job_id)
+{
+	JobRow row;
+	SegmentSet segments(RowExclusiveLock);
+	bool readable = lock_job_to_change_now(segments, Place{}, job_id, &row) == WriteResult::kDone &&
+					row.queue_id() == queue.queue_id &&
+					DatumGetTimestampTz(row.value(kJobRunAt)) <= wall_now() &&
+					(condition == 0 || contains(row, condition)) && is_free(job_id);
+	segments.close();
+	return readable;
+}
+
+/* Open a cursor for the ids of messages that can be read now, in order. */
+static Portal
+open_readable(const MessageQueue &queue, Datum condition)
+{
+	const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(queue.queue_id), false},
+									 {JSONBOID, condition, condition == 0}};
+	return spi_open("SELECT j.job_id FROM pgq_ext.job j"
+					" WHERE j.queue_id OPERATOR(pg_catalog.=) $1"
+					" AND j.run_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()"
+					" AND ($2 IS NULL OR (j.payload OPERATOR(pg_catalog.@>) $2"
+					" AND j.progress IS NULL))"
+					" AND NOT pgq_ext.is_leased(j.job_id)"
+					" AND NOT EXISTS (SELECT FROM pgq_ext.lease_of(j.job_id))"
+					" ORDER BY j.priority DESC, j.run_at, j.job_id",
+					arguments);
+}
+
 /*
  * Lock messages that can be read now, in the order of their ids, and leave out those that other
  * transactions have locked or read. Fills `ids` with the ids of their jobs, and returns their number.
+ * FOR UPDATE SKIP LOCKED cannot do this: it raises an error if a message was moved to another segment
+ * after the statement has begun.
  */
 static int
 lock_readable(const MessageQueue &queue, Datum condition, int most, int64 *ids)
 {
-	const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(queue.queue_id), false},
-									 {JSONBOID, condition, condition == 0},
-									 {INT4OID, Int32GetDatum(most), false}};
-	int n = 0;
+	int locked = 0;
 	as_owner_to_read([&] {
-		n = static_cast<int>(
-			spi_execute("SELECT j.job_id FROM pgq_ext.job j"
-						" WHERE j.queue_id OPERATOR(pg_catalog.=) $1"
-						" AND j.run_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()"
-						" AND ($2 IS NULL OR (j.payload OPERATOR(pg_catalog.@>) $2"
-						" AND j.progress IS NULL))"
-						" AND NOT pgq_ext.is_leased(j.job_id)"
-						" AND NOT EXISTS (SELECT FROM pgq_ext.lease_of(j.job_id))"
-						" ORDER BY j.priority DESC, j.run_at, j.job_id"
-						" LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED",
-						arguments));
-		for (int i = 0; i < n; i++)
-			ids[i] = DatumGetInt64(spi_value(i, 1, INT8OID));
+		MemoryContext scratch =
+			AllocSetContextCreate(CurrentMemoryContext, "pgmq messages", ALLOCSET_DEFAULT_SIZES);
+		Portal cursor = open_readable(queue, condition);
+		/* Fetch as many ids as messages are still wanted, and lock their messages, until there are no more. */
+		for (int n = 1; n > 0 && locked < most;)
+		{
+			n = static_cast<int>(spi_fetch(cursor, most - locked));
+			stop_point("messages-found");
+			for (int i = 0; i < n; i++)
+			{
+				int64 job_id = DatumGetInt64(spi_value(i, 1, INT8OID));
+				MemoryContext caller = MemoryContextSwitchTo(scratch);
+				if (lock_if_readable(queue, condition, job_id))
+					ids[locked++] = job_id;
+				MemoryContextSwitchTo(caller);
+				MemoryContextReset(scratch);
+				CHECK_FOR_INTERRUPTS();
+			}
+			SPI_freetuptable(SPI_tuptable);
+		}
+		SPI_cursor_close(cursor);
+		MemoryContextDelete(scratch);
 	});
-	return n;
+	return locked;
 }
 
 bool

@@ -1,5 +1,6 @@
 #include "ring/move.h"
 
+#include "catalog/queue_lock.h"
 #include "engine/hold.h"
 #include "pg/stop_point.h"
 #include "ring/survey.h"
@@ -87,11 +88,13 @@ move_row(SegmentSet &segments, const Candidate &candidate, const Segment &to)
 bool
 move_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved)
 {
+	*moved = 0;
+	if (!lock_queue(0, QueueLock::kJobMoves, ExclusiveLock, false))
+		return true;
 	auto *candidates = static_cast<Candidate *>(palloc(most * sizeof(Candidate)));
 	SegmentSet segments(RowExclusiveLock);
 	Relation rel = segments.open(from.number);
 	int n = collect_live(rel, from.number, next, candidates, most);
-	*moved = 0;
 	for (int i = 0; i < n; i++)
 		*moved += move_row(segments, candidates[i], to);
 	bool at_end = next->block >= RelationGetNumberOfBlocks(rel);

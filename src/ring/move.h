@@ -10,7 +10,8 @@ namespace pgq {
  * Move at most `most` live rows from *next on, each under its job's lease. A row that another
  * transaction is changing, or whose job already has a lease, stays. *next: set to the place from
  * which the next call goes on. *moved: the number of moved rows. Returns true at the end of the
- * segment. The caller has locked both segments for writing.
+ * segment, and if another session keeps moves from beginning (QueueLock::kJobMoves). The caller has locked
+ * both segments for writing.
  */
 bool move_jobs(const Segment &from, const Segment &to, Position *next, int most, int *moved);
 

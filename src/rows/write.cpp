@@ -213,6 +213,14 @@ lock_job_to_change(SegmentSet &segments, const Place &place, int64 job_id)
 }
 
 WriteResult
+lock_job_to_change_now(SegmentSet &segments, const Place &place, int64 job_id, JobRow *row)
+{
+	return write_job(segments, place, job_id, false, row, [](Relation rel, ItemPointer tid) {
+		return lock_without_waiting(rel, tid, LockTupleNoKeyExclusive);
+	});
+}
+
+WriteResult
 keep_job(SegmentSet &segments, const Place &place, int64 job_id)
 {
 	return write_job(segments, place, job_id, true, nullptr, [](Relation rel, ItemPointer tid) {

@@ -63,6 +63,10 @@ WriteResult lock_job(SegmentSet &segments, const Place &place, int64 job_id);
 /* Like lock_job(), but FOR NO KEY UPDATE, which does not wait for locks FOR KEY SHARE. */
 WriteResult lock_job_to_change(SegmentSet &segments, const Place &place, int64 job_id);
 
+/* Like lock_job_now(), but FOR NO KEY UPDATE. */
+WriteResult lock_job_to_change_now(SegmentSet &segments, const Place &place, int64 job_id,
+								   JobRow *row);
+
 /*
  * Lock the job's row FOR KEY SHARE until the transaction ends, so that no other transaction deletes
  * the row. Waits for other transactions that are deleting the row.

@@ -142,10 +142,12 @@ sub wait_until_settled
 
 # ---- jobs that outlive their segment ----
 
+# $options: more arguments of pgq_enqueue
 sub enqueue_slow
 {
-	my ($node, $n) = @_;
-	return split /\n/, $node->safe_psql('postgres', "SELECT pgq_enqueue('slow', to_jsonb(i)) FROM generate_series(1, $n) i");
+	my ($node, $n, $options) = @_;
+	my $arguments = join ', ', q{'slow'}, 'to_jsonb(i)', $options // ();
+	return split /\n/, $node->safe_psql('postgres', "SELECT pgq_enqueue($arguments) FROM generate_series(1, $n) i");
 }
 
 # Waits until only these jobs are left in the segment.
@@ -156,13 +158,13 @@ sub wait_until_moved
 	return;
 }
 
-# Enqueues jobs to the queue "slow", and stops the scheduler after it has moved their rows, before its commit. Returns
+# Enqueues jobs to the queue "slow" (enqueue_slow), and stops the scheduler after it has moved their rows, before its commit. Returns
 # (gate session, ids).
 sub being_moved
 {
-	my ($node, $n) = @_;
+	my ($node, $n, $options) = @_;
 	my $segment = fresh_segment($node, 250);
-	my @ids     = enqueue_slow($node, $n);
+	my @ids     = enqueue_slow($node, $n, $options);
 	my $gate    = stop_scheduler_at($node, 'rotation-moved');
 	close_segment($node, $segment);
 	scheduler_stands($node);

@@ -139,6 +139,13 @@ for my $how (sort keys %end)
 	is(reply($first), '10', "pgq_purge_queue waits, and deletes all when the move $how");
 	is(sql("SELECT count(*) $other_jobs"), '0', '... none escapes');
 
+	my $batch = sql('SELECT pgq_create_batch()');
+	($gate, @ids) = being_moved($node, 10, "batch => $batch");
+	send_and_block($node, $first, "SELECT pgq_cancel_batch($batch)");
+	$end->($gate);
+	is(reply($first), '10', "pgq_cancel_batch waits, and deletes all when the move $how");
+	is(sql("SELECT count(*) $other_jobs"), '0', '... none escapes');
+
 	($gate, @ids) = being_moved($node, 10);
 	send_and_block($node, $first, q{SELECT pgq_drop_queue('slow', force => true)});
 	$end->($gate);
