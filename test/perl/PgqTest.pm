@@ -172,6 +172,18 @@ sub create_queue
 
 # ---- polling ----
 
+# What the server's workers are doing, for the message of a wait in vain.
+sub workers_of
+{
+	my ($node, $db) = @_;
+	return join "\n", map { eval { (in_session($node, $db, $_))[0] } // $@ } (
+		q{SELECT backend_type, pid, state, wait_event, xact_start, query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()},
+		q{SELECT locktype, relation::regclass, pid, mode, granted FROM pg_locks WHERE pid IS DISTINCT FROM pg_backend_pid() AND mode <> 'AccessShareLock' AND locktype <> 'virtualxid'},
+		q{SELECT s FROM pgq_ext.segment s WHERE state <> 'empty' OR held_by <> ''},
+		q{SELECT d FROM pgq_ext.duty d WHERE failures > 0},
+		q{SELECT l FROM pgq_ext.lease l LIMIT 20});
+}
+
 # Polls until the condition is true, or dies.
 sub wait_for
 {
@@ -187,7 +199,7 @@ sub wait_for
 		usleep($nap);
 		$nap *= 1.5 if $nap < 100_000;
 	}
-	die "waited in vain for: $condition\nat last it was: ${\($out // '')}\n$error";
+	die "waited in vain for: $condition\nat last it was: ${\($out // '')}\n$error" . workers_of($node, $db // 'postgres');
 }
 
 # Waits until the server has restarted by itself.
