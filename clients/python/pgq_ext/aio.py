@@ -1,6 +1,7 @@
 """A worker whose handlers are coroutines. Producers are in calls.py: they also take a psycopg.AsyncConnection."""
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 import signal
@@ -89,11 +90,10 @@ class Worker:
         self.handler = handler
         self.options = Options(**options)
         self.pool = _Pool(self.options)
-        self.control = None
+        self.control = self.timer = None
         self.running = {}  # job: task of the attempt; the worker may get a job again while it still runs
         self.changed = asyncio.Event()
         self.stopping = self.aborting = False
-        self.timer = None
         self.beat = float("inf")  # when the leases must be extended
         self.problem = None  # the error that ends the worker
         self.acks, self.ack_lock = [], asyncio.Lock()
@@ -220,10 +220,8 @@ class Worker:
 
     async def _pause(self, seconds):
         """Wait that long, or until a job has ended or the worker is stopped."""
-        try:
+        with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.changed.wait(), seconds)
-        except asyncio.TimeoutError:
-            pass
 
     async def _drop(self):
         if self.control is not None:
@@ -373,22 +371,20 @@ async def drain(db, queues, handler, *, tx=False, limit=None, lease_time=None, w
     ended = []
     queues = [queues] if isinstance(queues, str) else list(queues)
     event = threading.Event if isinstance(db, psycopg.Connection) else asyncio.Event
+    in_tx = db.execute if tx else lambda statement: None
     while limit is None or len(ended) < limit:
         rows = await _awaited(calls.claim(db, queues, 1, 0, lease_time, worker))
         if not rows:
             break
         job, problem = (calls.Job if event is threading.Event else Job)(rows[0], db, event()), None
         try:
-            if tx:
-                await _awaited(db.execute("BEGIN"))
+            await _awaited(in_tx("BEGIN"))
             value = await _awaited(handler(job, db) if tx else handler(job))
             outcome = await _awaited(calls.ack(db, job, value))
-            if tx:
-                await _awaited(db.execute("COMMIT"))
+            await _awaited(in_tx("COMMIT"))
         except Exception as error:
+            await _awaited(in_tx("ROLLBACK"))
             problem, outcome = error, "stale"
-            if tx:
-                await _awaited(db.execute("ROLLBACK"))
             if not isinstance(error, StaleLeaseError):
                 outcome = await _awaited(calls.settle(db, job, error))
         ended.append((job, outcome, problem))

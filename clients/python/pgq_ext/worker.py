@@ -85,7 +85,6 @@ class Worker:
 
     def __init__(self, queues, handler, **options):
         self._args, self._options = (queues, handler), options
-        self._worker = self._loop = None
 
     def run(self):
         """Run until stop() is called or a signal comes. Raises an error if there is no primary or no such queue."""
