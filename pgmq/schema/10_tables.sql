@@ -34,9 +34,10 @@ COMMENT ON TABLE pgmq.queue_slot IS
 -- Slots are given out one after the other, so the slot of a dropped queue is not used again soon.
 CREATE SEQUENCE pgmq.next_slot AS integer MAXVALUE 8191 CYCLE;
 
+-- This table and the next one have no foreign key to pgmq.meta: pg_restore -j loads the tables of an extension in any order.
+-- The functions that write to them keep the queue from being dropped (pgmq._keep_queue).
 CREATE UNLOGGED TABLE pgmq.notify_insert_throttle (
-    queue_name           varchar UNIQUE NOT NULL
-        CONSTRAINT notify_insert_throttle_meta_queue_name_fk REFERENCES pgmq.meta (queue_name) ON DELETE CASCADE,
+    queue_name           varchar UNIQUE NOT NULL,
     throttle_interval_ms integer DEFAULT 0 NOT NULL,
     last_notified_at     timestamptz DEFAULT pg_catalog.to_timestamp(0) NOT NULL
 );
@@ -47,8 +48,7 @@ COMMENT ON TABLE pgmq.notify_insert_throttle IS
 -- * becomes one segment, and # any text.
 CREATE TABLE pgmq.topic_bindings (
     pattern        text NOT NULL,
-    queue_name     text NOT NULL
-        CONSTRAINT topic_bindings_meta_queue_name_fk REFERENCES pgmq.meta (queue_name) ON DELETE CASCADE,
+    queue_name     text NOT NULL,
     bound_at       timestamptz DEFAULT now() NOT NULL,
     compiled_regex text GENERATED ALWAYS AS (
         '^' || replace(replace(regexp_replace(pattern, '([].+?(){}|\\^$[])', '\\\1', 'g'), '*', '[^.]+'), '#', '.*') || '$'

@@ -21,11 +21,16 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION pgmq.validate_queue_name IS 'Raises an error if the name has more than 47 characters.';
 
--- Names that lead to the same view share a lock.
+-- Names that lead to the same view share a lock. _keep_queue takes any name, so it does not call format_table_name.
 CREATE FUNCTION pgmq.acquire_queue_lock(queue_name text) RETURNS void
 LANGUAGE sql AS $$ SELECT pg_catalog.pg_advisory_xact_lock(hashtext('pgmq.queue_' || pgmq.format_table_name(queue_name, 'q'))) $$;
 COMMENT ON FUNCTION pgmq.acquire_queue_lock IS
 'Locks the name of a queue until the transaction ends, so that no other transaction creates or drops that queue.';
+
+CREATE FUNCTION pgmq._keep_queue(queue_name text) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_catalog.pg_advisory_xact_lock_shared(hashtext('pgmq.queue_' || lower(('q_' || queue_name) COLLATE "default"))) $$;
+COMMENT ON FUNCTION pgmq._keep_queue IS
+'Internal: waits until no other transaction is creating or dropping the queue, and keeps others from it until the transaction ends.';
 
 CREATE FUNCTION pgmq._extension_exists(extension_name text) RETURNS boolean
 LANGUAGE sql AS $$ SELECT count(*) > 0 FROM pg_catalog.pg_extension e WHERE e.extname = $1 $$;

@@ -49,7 +49,9 @@ BEGIN
     PERFORM pgmq.validate_topic_pattern(pattern);
     IF COALESCE(queue_name, '') = '' THEN
         RAISE EXCEPTION 'queue_name cannot be NULL or empty';
-    ELSIF NOT EXISTS (SELECT FROM pgmq.meta m WHERE m.queue_name = bind_topic.queue_name) THEN
+    END IF;
+    PERFORM pgmq._keep_queue(queue_name);
+    IF NOT EXISTS (SELECT FROM pgmq.meta m WHERE m.queue_name = bind_topic.queue_name) THEN
         RAISE EXCEPTION 'Queue "%" does not exist. Create the queue first using pgmq.create()', queue_name;
     END IF;
     INSERT INTO pgmq.topic_bindings (pattern, queue_name) VALUES (bind_topic.pattern, bind_topic.queue_name)

@@ -37,7 +37,9 @@ LANGUAGE plpgsql AS $$
 BEGIN
     IF throttle_interval_ms < 0 THEN
         RAISE EXCEPTION 'throttle_interval_ms must be non-negative';
-    ELSIF queue_name IS NULL OR to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'q'))) IS NULL THEN
+    END IF;
+    PERFORM pgmq._keep_queue(queue_name);
+    IF queue_name IS NULL OR to_regclass(format('pgmq.%I', pgmq.format_table_name(queue_name, 'q'))) IS NULL THEN
         RAISE EXCEPTION 'Queue "%" does not exist. Create it first using pgmq.create()', queue_name;
     ELSIF octet_length('pgmq.q_' || queue_name || '.INSERT') > 63 THEN
         RAISE name_too_long USING MESSAGE = 'queue name is too long for notifications',
