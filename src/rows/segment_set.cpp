@@ -12,7 +12,10 @@ SegmentSet::open_one(const Segment &segment)
 	{
 		relation = table_open(segment.heap, mode_);
 		open_ |= 1U << segment.number;
-		(void) shape_of(relation, segment.number);
+		check_segment(relation, segment.number);
+		/* Deletions are replicated by the index of ids (protocol: publisher-owns-its-jobs). */
+		if (mode_ != AccessShareLock && RelationIsLogicallyLogged(relation))
+			(void) shape_of(relation, segment.number);
 	}
 	return relation;
 }
@@ -53,7 +56,12 @@ SegmentSet::open_in_order(uint32 numbers)
 		tables_ = &look_at_tables();
 		for (const Segment &segment : tables_->segments(kJobRing))
 			if (numbers & (1U << segment.number))
-				open_one(segment);
+			{
+				Relation rel = open_one(segment);
+				/* Whoever opens all segments searches their indexes. */
+				if (numbers == kEverySegment)
+					(void) shape_of(rel, segment.number);
+			}
 		if (!tables_->has_segments || !tables_may_differ())
 			return;
 	}
