@@ -94,9 +94,11 @@ COMMENT ON FUNCTION pgmq.list_topic_bindings(text) IS 'The bindings of one queue
 
 CREATE FUNCTION pgmq._queues_of_key(routing_key text) RETURNS SETOF text
 LANGUAGE sql STABLE AS $$
-    SELECT b.queue_name FROM pgmq.topic_bindings b WHERE routing_key ~ b.compiled_regex GROUP BY 1 ORDER BY 1
+    SELECT b.queue_name FROM pgmq.topic_bindings b
+    WHERE routing_key ~ b.compiled_regex AND to_regclass(format('pgmq.%I', lower(('q_' || b.queue_name) COLLATE "default"))) IS NOT NULL
+    GROUP BY 1 ORDER BY 1
 $$;
-COMMENT ON FUNCTION pgmq._queues_of_key IS 'Internal: the queues with a pattern that matches the routing key, in the order of their names.';
+COMMENT ON FUNCTION pgmq._queues_of_key IS 'Internal: the queues with a pattern that matches the routing key, in the order of their names. A binding whose queue does not exist is passed over.';
 
 CREATE FUNCTION pgmq.send_topic(routing_key text, msg jsonb, headers jsonb, delay integer) RETURNS integer
 LANGUAGE plpgsql AS $$

@@ -63,6 +63,10 @@ sql('CREATE DATABASE copy_in_two');
 restore($_, 'copy_in_two') for 'schema.sql', 'data.sql';
 check_copy('copy_in_two');
 
+# A binding that SQL has written: it does not keep messages from the other queues.
+sql(q{INSERT INTO pgmq.topic_bindings (pattern, queue_name) VALUES ('new.#', 'empty'), ('new.#', 'nowhere'), ('new.#', 'no;where')}, 'copy_in_two');
+is(sql(q{SELECT pgmq.send_topic('new.one', '1'), count(*) FROM pgmq.send_batch_topic('new.one', '{2,3}'::jsonb[])}, 'copy_in_two'), '1|2', 'a binding whose queue does not exist is passed over');
+
 # pg_restore -j loads the tables of extensions in any order: a foreign key from one to another would fail in some of these orders.
 is(sql(q{SELECT string_agg(conname, ', ') FROM pg_constraint WHERE contype = 'f' AND conrelid IN (SELECT objid FROM pg_depend WHERE deptype = 'e')}), '', 'no table of an extension has a foreign key');
 dump_to('custom', '-Fc');
