@@ -230,6 +230,8 @@ lock_readable(const MessageQueue &queue, Datum condition, int most, int64 *ids)
 	as_owner_to_read([&] {
 		MemoryContext scratch =
 			AllocSetContextCreate(CurrentMemoryContext, "pgmq messages", ALLOCSET_DEFAULT_SIZES);
+		/* An index has the order, so the first fetch need not read the whole queue. */
+		read_in_order();
 		Portal cursor = open_readable(queue, condition);
 		/* Fetch as many ids as messages are still wanted, and lock their messages, until there are no more. */
 		for (int n = 1; n > 0 && locked < most;)

@@ -176,12 +176,18 @@ sub create_queue
 sub workers_of
 {
 	my ($node, $db) = @_;
-	return join "\n", map { eval { (in_session($node, $db, $_))[0] } // $@ } (
+	my @found;
+	for my $query (
 		q{SELECT backend_type, pid, state, wait_event, xact_start, query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()},
 		q{SELECT locktype, relation::regclass, pid, mode, granted FROM pg_locks WHERE pid IS DISTINCT FROM pg_backend_pid() AND mode <> 'AccessShareLock' AND locktype <> 'virtualxid'},
 		q{SELECT s FROM pgq_ext.segment s WHERE state <> 'empty' OR held_by <> ''},
 		q{SELECT d FROM pgq_ext.duty d WHERE failures > 0},
-		q{SELECT l FROM pgq_ext.lease l LIMIT 20});
+		q{SELECT l FROM pgq_ext.lease l LIMIT 20})
+	{
+		push @found, eval { (in_session($node, $db, $query))[0] } // $@;
+		last if $@; # a server that does not answer would keep each of them waiting
+	}
+	return join "\n", @found;
 }
 
 # Polls until the condition is true, or dies.

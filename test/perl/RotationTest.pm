@@ -77,7 +77,11 @@ sub fresh_segment
 	my ($node, $jobs) = @_;
 	my $far = q{SELECT size < 180 * 1024 FROM pgq_ext.segment WHERE state = 'current' AND parent = 'pgq_ext.job'::regclass};
 	my $ending = time + $PostgreSQL::Test::Utils::timeout_default;
-	do { next_segment($node, $jobs) } until $node->safe_psql('postgres', $far) eq 't' || time >= $ending;
+	do
+	{
+		die 'each new segment is nearly full' if time >= $ending;
+		next_segment($node, $jobs);
+	} until $node->safe_psql('postgres', $far) eq 't';
 	wait_until_settled($node);
 	return current_segment($node);
 }
