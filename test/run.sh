@@ -591,7 +591,7 @@ top=no web=no
 chmod 755 "$work"
 cp -R sql expected test docs examples drills monitoring clients README.md CONTRIBUTING.md LICENSE META.json pgq_ext.control Makefile "$work"
 [ ${#as_user[@]} -eq 0 ] || chown -R "$unprivileged" "$work"
-export TMPDIR=$work PGTZ=PST8PDT
+export TMPDIR=$work PGTZ=America/Los_Angeles
 
 start_guard "$work"
 start_beside
