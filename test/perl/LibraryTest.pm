@@ -72,7 +72,13 @@ server_login_retry = 1
 ignore_startup_parameters = extra_float_digits
 INI
 	$pooler = IPC::Run::start([ '/usr/sbin/pgbouncer', '-q', "$dir/pgbouncer.ini" ], '<', \undef, '>', '/dev/null', '2>', "$dir/pgbouncer.err");
-	return;
+	# A worker ends with an error if it cannot connect when it begins.
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return if IO::Socket::INET->new(PeerAddr => $host, PeerPort => $pooler_port);
+		select(undef, undef, undef, 0.1);
+	}
+	die "pgbouncer does not listen: " . slurp_file("$dir/pgbouncer.err");
 }
 
 # where: { hosts => [names of servers], through => 'pooler', role => name }
