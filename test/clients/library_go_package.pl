@@ -22,7 +22,7 @@ $adapter =~ s/pgx4/pgx5/g;
 $adapter =~ s/pgx 4/pgx 5/g;
 $adapter =~ s{\t"github.com/jackc/pgconn"\n\t"github.com/jackc/pgx/v4"}{\t"github.com/jackc/pgx/v5"\n\t"github.com/jackc/pgx/v5/pgconn"};
 $adapter =~ s/statement_cache_mode=describe/default_query_exec_mode=cache_describe/;
-$adapter =~ s/c\.raw\.BeginFunc\(ctx, /pgx.BeginFunc(ctx, c.raw, /;
+$adapter =~ s{c\.BeginFunc\(ctx, }{pgx.BeginFunc(ctx, c.Conn, };
 is(slurp_file("$library/pgx5/pgx5.go"), $adapter, 'the adapter for pgx 5 is that for pgx 4 with other names');
 
 my ($dir, %modules) = go_modules("v$version");

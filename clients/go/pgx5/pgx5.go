@@ -36,19 +36,18 @@ func DB(q Querier) pgqext.DB { return db{q} }
 // Tx returns the transaction of a handler, for a worker with the option Tx. Its method Begin makes a savepoint.
 func Tx(job *pgqext.Job) pgx.Tx { return job.DB.(db).Querier.(pgx.Tx) }
 
-type conn struct {
-	db
-	raw *pgx.Conn
+type conn struct{ *pgx.Conn }
+
+func (c conn) Query(ctx context.Context, sql string, args ...any) ([]string, error) {
+	return db{c.Conn}.Query(ctx, sql, args...)
 }
 
-func (c conn) IsClosed() bool                  { return c.raw.IsClosed() }
-func (c conn) Close(ctx context.Context) error { return c.raw.Close(ctx) }
 func (c conn) InTx(ctx context.Context, body func(pgqext.DB) error) error {
-	return pgx.BeginFunc(ctx, c.raw, func(tx pgx.Tx) error { return body(db{tx}) })
+	return pgx.BeginFunc(ctx, c.Conn, func(tx pgx.Tx) error { return body(db{tx}) })
 }
 
-// Connect connects to the primary among the hosts of the connection string, or of PGHOST. Behind a pooler in transaction
-// mode, add default_query_exec_mode=cache_describe to the string.
+// Connect connects to the primary among the hosts of the connection string, or of PGHOST. Behind a pooler in
+// transaction mode, add default_query_exec_mode=cache_describe to the string.
 func Connect(connString string) func(context.Context) (pgqext.Conn, error) {
 	return func(ctx context.Context) (pgqext.Conn, error) {
 		config, err := pgx.ParseConfig(connString)
@@ -64,8 +63,8 @@ func Connect(connString string) func(context.Context) (pgqext.Conn, error) {
 			}
 			return c, err
 		}
-		config.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { return c.Conn().SetDeadline(time.Time{}) }
-		raw, err := pgx.ConnectConfig(ctx, config)
-		return conn{db{raw}, raw}, err
+		config.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error { return c.Conn().SetDeadline(time.Time{}) }
+		c, err := pgx.ConnectConfig(ctx, config)
+		return conn{c}, err
 	}
 }
