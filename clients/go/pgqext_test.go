@@ -25,7 +25,16 @@ type server struct {
 	jobs   []string // to hand out
 	ended  []string // outcome or error text of each job
 	lost   bool     // all leases
+	mute   bool     // leases cannot be extended
 	broken int      // so many transactions cannot begin
+}
+
+// forEach returns the same answer for each id.
+func forEach(ids any, answer bool) (answers []string) {
+	for range ids.([]int64) {
+		answers = append(answers, fmt.Sprint(answer))
+	}
+	return answers
 }
 
 func (s *server) connect(context.Context) (Conn, error) { return s, nil }
@@ -56,18 +65,15 @@ func (s *server) Query(ctx context.Context, sql string, args ...any) ([]string, 
 		s.jobs = s.jobs[most:]
 		return jobs, nil
 	case strings.Contains(sql, "pgq_extend"):
-		var kept []string // the places in the arrays
-		for i := range args[0].([]int64) {
-			if !s.lost {
-				kept = append(kept, fmt.Sprint(i+1))
-			}
+		if s.mute {
+			return nil, errors.New("no connection")
 		}
-		return kept, nil
+		return forEach(args[0], !s.lost), nil
 	case strings.Contains(sql, "pgq_ack_many"):
 		for range args[0].([]int64) {
 			s.ended = append(s.ended, "acked")
 		}
-		return strings.Split(strings.Trim(fmt.Sprint(args[0]), "[]"), " "), nil
+		return forEach(args[0], true), nil
 	case strings.Contains(sql, "pgq_ack"):
 		s.ended = append(s.ended, fmt.Sprint("acked ", args[2]))
 	case strings.Contains(sql, "pgq_release"):
@@ -85,7 +91,8 @@ func (s *server) Query(ctx context.Context, sql string, args ...any) ([]string, 
 func serve(n int) *server {
 	s := &server{}
 	for i := 1; i <= n; i++ {
-		s.jobs = append(s.jobs, fmt.Sprintf(`{"job_id": %d, "lease": %d, "queue": "q", "payload": {"n": %d}, "group_key": null, "seconds": 30}`, i, 100+i, i))
+		s.jobs = append(s.jobs, fmt.Sprintf(`{"job_id": %d, "lease": %d, "queue": "q", "payload": {"n": %d},
+			"group_key": null, "seconds": 30}`, i, 100+i, i))
 	}
 	return s
 }
@@ -126,11 +133,15 @@ func TestVerdicts(t *testing.T) {
 	if job.Outcome != "retry" || s.ended[0] != "around: a ? b ?" {
 		t.Error(job.Outcome, s.ended)
 	}
-	if _, job = drained(t, Worker{}, func(context.Context, *Job) (any, error) { return nil, Release(time.Second) }); job.Outcome != "released" {
+	_, job = drained(t, Worker{}, func(context.Context, *Job) (any, error) { return nil, Release(time.Second) })
+	if job.Outcome != "released" {
 		t.Error(job.Outcome)
 	}
-	if s, _ = drained(t, Worker{Tx: true}, func(context.Context, *Job) (any, error) { return 7, nil }); s.ended[0] != "acked 7" {
-		t.Error(s.ended)
+	for _, tx := range []bool{false, true} {
+		s, _ = drained(t, Worker{Tx: tx}, func(context.Context, *Job) (any, error) { return 7, nil })
+		if s.ended[0] != "acked 7" {
+			t.Error(s.ended)
+		}
 	}
 }
 
@@ -178,30 +189,37 @@ func TestWorkers(t *testing.T) {
 }
 
 func TestLostLeasesCancelContexts(t *testing.T) {
-	s := serve(1)
-	s.lost = true
-	ctx, stop := context.WithCancel(context.Background())
-	w := Worker{Connect: s.connect, Queues: []string{"q"}, Handler: func(ctx context.Context, job *Job) (any, error) {
-		defer stop()
-		<-ctx.Done()
-		if !job.Lost() {
-			t.Error("not lost")
+	ended := serve(1)
+	ended.lost = true
+	expired := serve(1)
+	expired.mute = true
+	expired.jobs[0] = strings.Replace(expired.jobs[0], "30}", "0.3}", 1)
+	for _, s := range []*server{ended, expired} {
+		ctx, stop := context.WithCancel(context.Background())
+		w := Worker{Connect: s.connect, Queues: []string{"q"}}
+		w.Handler = func(ctx context.Context, job *Job) (any, error) {
+			defer stop()
+			<-ctx.Done()
+			if !job.Lost() {
+				t.Error("not lost")
+			}
+			return nil, ctx.Err()
 		}
-		return nil, ctx.Err()
-	}}
-	if err := w.Run(ctx); err != nil {
-		t.Error(err)
+		if err := w.Run(ctx); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
 func TestAStopAbortsAndReleases(t *testing.T) {
 	s := serve(1)
 	ctx, stop := context.WithCancel(context.Background())
-	w := Worker{Connect: s.connect, Queues: []string{"q"}, StopTimeout: -1, Handler: func(ctx context.Context, job *Job) (any, error) {
+	w := Worker{Connect: s.connect, Queues: []string{"q"}, StopTimeout: -1}
+	w.Handler = func(ctx context.Context, job *Job) (any, error) {
 		stop()
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}}
+	}
 	if err := w.Run(ctx); err != nil || s.ended[0] != "released" {
 		t.Error(err, s.ended)
 	}
@@ -213,7 +231,8 @@ func TestErrors(t *testing.T) {
 	if !errors.Is(err, ErrQueueFull) || errors.Is(err, ErrStaleLease) || !errors.As(err, &driver) {
 		t.Error(err)
 	}
-	for err, is := range map[error]bool{errors.New("x"): true, typed(raised("57P01")): true, typed(raised("PQ001")): false, nil: false} {
+	for err, is := range map[error]bool{
+		errors.New("x"): true, typed(raised("57P01")): true, typed(raised("PQ001")): false, nil: false} {
 		if isTransient(err) != is {
 			t.Error(err)
 		}
@@ -221,7 +240,8 @@ func TestErrors(t *testing.T) {
 }
 
 func TestNewJobs(t *testing.T) {
-	text, err := json.Marshal(NewJob{Delay: 1500 * time.Millisecond, OnParentFailure: "run", After: []any{7, "a"}, Ref: "b",
+	text, err := json.Marshal(NewJob{
+		Delay: 1500 * time.Millisecond, OnParentFailure: "run", After: []any{7, "a"}, Ref: "b",
 		RunAt: time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC), MaxAttempts: 3, MustRoute: true})
 	want := `{"after":[7,"a"],"delay":"1500000 us","max_attempts":3,"must_route":true,"on_parent_failure":"run",` +
 		`"payload":null,"ref":"b","run_at":"2030-01-02T03:04:05.000006Z"}`
