@@ -87,8 +87,7 @@ class Worker:
 
     def __init__(self, queues, handler, **options):
         self.queues = [queues] if isinstance(queues, str) else list(queues)
-        self.handler = handler
-        self.options = Options(**options)
+        self.handler, self.options = handler, Options(**options)
         self.pool = _Pool(self.options)
         self.control = self.timer = None
         self.running = {}  # job: task of the attempt; the worker may get a job again while it still runs
@@ -368,8 +367,7 @@ async def drain(db, queues, handler, *, tx=False, limit=None, lease_time=None, w
 
     Return a list of (job, outcome, error).
     """
-    ended = []
-    queues = [queues] if isinstance(queues, str) else list(queues)
+    ended, queues = [], [queues] if isinstance(queues, str) else list(queues)
     event = threading.Event if isinstance(db, psycopg.Connection) else asyncio.Event
     in_tx = db.execute if tx else lambda statement: None
     while limit is None or len(ended) < limit:

@@ -141,9 +141,8 @@ class Job:
         # How long a lease is, and the time between two extensions, in seconds.
         self.length, self.interval = row["seconds"], max(0.05, row["seconds"] / 3)
         self.expires = time.monotonic() + self.length
-        self.db = db
-        # An Event: set when the lease is lost, the job is cancelled, or the worker must end at once.
-        self.aborted = aborted
+        # `aborted` is an Event: set when the lease is lost, the job is cancelled, or the worker must end at once.
+        self.db, self.aborted = db, aborted
         self.abort_reason = self.task = None
         self.begun = False  # the handler has been called in its transaction
         self.ended = False  # the handler has returned, and in tx mode the job is acknowledged

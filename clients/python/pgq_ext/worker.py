@@ -1,9 +1,10 @@
 """A worker whose handlers are functions, which run in threads; and drain() for tests."""
 
 import asyncio
+import contextlib
 import queue
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 
 import psycopg
 
@@ -84,19 +85,21 @@ class Worker:
     """Runs the jobs of one or more queues until it is stopped. handler(job), or handler(job, tx) in tx mode."""
 
     def __init__(self, queues, handler, **options):
-        self._args, self._options = (queues, handler), options
+        self._args, self._options, self._stop = (queues, handler), options, Future()
 
     def run(self):
         """Run until stop() is called or a signal comes. Raises an error if there is no primary or no such queue."""
         asyncio.run(self._run())
 
     async def _run(self):
-        self._worker, self._loop = _InThreads(*self._args, **self._options), asyncio.get_running_loop()
-        await self._worker.run()
+        worker = _InThreads(*self._args, **self._options)
+        asyncio.wrap_future(self._stop).add_done_callback(lambda stop: worker.stop(stop.result()))
+        await worker.run()
 
     def stop(self, timeout=None):
-        """See aio.Worker.stop(). May be called from any thread."""
-        self._loop.call_soon_threadsafe(self._worker.stop, timeout)
+        """See aio.Worker.stop(). May be called from any thread, also before run(), which then returns without having run a job."""
+        with contextlib.suppress(InvalidStateError):  # it was called before
+            self._stop.set_result(timeout)
 
 
 def work(queues, handler, **options):

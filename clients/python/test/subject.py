@@ -223,6 +223,13 @@ async def produce_async(calls):
     await db.close()
 
 
+async def work_async(queues, options, stopped):
+    worker = aio.Worker(queues, handle_async, **options)
+    if stopped:
+        worker.stop()
+    await worker.run()
+
+
 def main():
     in_loop = sys.argv[1] == "async"
     options = json.loads(sys.argv[-1])
@@ -242,11 +249,14 @@ def main():
         after=lambda job, outcome, error: hook("after", job=job.id, outcome=outcome, error=repr(error)[:1000]),
         error=lambda error: hook("error", message=str(error)),
         log=lambda level, message, **fields: hook("log", level=level, message=message[:1000]))
-    queues = options.pop("queues")
+    queues, stopped = options.pop("queues"), options.pop("stopped", False)
     if in_loop:
-        asyncio.run(aio.work(queues, handle_async, **options))
+        asyncio.run(work_async(queues, options, stopped))
     else:
-        pgq.work(queues, handle, **options)
+        worker = pgq.Worker(queues, handle, **options)
+        if stopped:
+            worker.stop()
+        worker.run()
     say(event="ended")
 
 

@@ -309,7 +309,7 @@ func main() {
 		Produce                      [][]any
 		Queues                       []string
 		Concurrency                  int
-		Tx, HooksFail                bool
+		Tx, HooksFail, Stopped       bool
 		Heartbeat, Wait, StopTimeout *float64
 	}
 	text := strings.NewReplacer("stop_timeout", "stopTimeout", "hooks_fail", "hooksFail").Replace(os.Args[1])
@@ -350,6 +350,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	if config.Stopped {
+		stop()
+	}
 	say(object{"event": "started"})
 	if err := w.Run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
