@@ -20,8 +20,9 @@ namespace pgq {
 
 /*
  * Wait in the lock manager until the processes that read rows of the queue into memory have finished or
- * given up, without a time limit. The caller then tries again. Raise 55P03 if for 10 s, not
- * counting these waits, there was neither a process to wait for nor a job.
+ * given up, without a time limit. The caller then tries again. Raise an error if for 10 s, not
+ * counting these waits, there was neither a process to wait for nor a job: 55000 if segments or their
+ * indexes are missing, else 55P03.
  */
 static void
 wait_for_refill(const QueueRef &ref, RefillWait *patience)
@@ -30,7 +31,10 @@ wait_for_refill(const QueueRef &ref, RefillWait *patience)
 	static constexpr long kNap = 1000;
 	int64 before = monotonic_now();
 	patience->since = patience->since == 0 ? before : patience->since;
-	if (before - patience->since > kLongest)
+	bool too_long = before - patience->since > kLongest;
+	if (too_long && !segments_known())
+		complain_incomplete();
+	if (too_long)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("queue \"%s\" is being loaded by another process, which makes no progress",

@@ -330,6 +330,18 @@ for my $first ('LOCK TABLE pgq_ext.job_1', 'REINDEX INDEX pgq_ext.job_1_by_id')
 	is(sql('SELECT count(*) FROM pgq_check()'), '0', '... all is well');
 }
 
+# A queue whose jobs are not in memory yet, as after a restore that was broken off: no other process loads them.
+{
+	create_queue($node, 'cold');
+	sql(q{SELECT pgq_enqueue('cold', '1')});
+	sql('DROP INDEX pgq_ext.job_1_by_order');
+	$node->restart;
+	my (undef, $error) = sqlstate($node, q{SELECT * FROM pgq_claim('cold')});
+	like($error, qr/partitions of the tables of pgq_ext, or their indexes, are missing/, 'jobs cannot be loaded, since an index is missing: claim');
+	sql('CREATE INDEX job_1_by_order ON pgq_ext.job_1 (queue_id, priority DESC, run_at, job_id)');
+	is(scalar drain($node, 'cold'), 1, '... goes on when the index is there');
+}
+
 # Indexes that are made anew while somebody waits for their table.
 {
 	create_queue($node, 'anew');
