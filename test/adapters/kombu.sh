@@ -45,7 +45,7 @@ tests()
 	failed=$((failed + bad))
 }
 
-tests 'kombu, functional' kombu "$here/test/adapters/kombu/test_functional.py"
+tests 'kombu, functional' kombu -p pgq_kombu "$here/test/adapters/kombu/test_functional.py"
 tests 'kombu, units' kombu -p instead_of_memory t/unit/transport/virtual t/unit/transport/test_memory.py t/unit/test_simple.py t/unit/test_pidbox.py \
 	t/unit/test_common.py t/unit/test_mixins.py
 psql -Xqtc 'SELECT pgq_drop_queue(queue, force => true) FROM pgq_ext.queue_status' >/dev/null
