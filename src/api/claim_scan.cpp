@@ -200,7 +200,8 @@ struct ClaimScan
 	const ClaimFunction *function;
 	FuncExpr *call;
 	ExprState *arguments[kMostArguments]; /* NULL if the argument is a constant */
-	Bitmapset *params; /* numbers of the executor's parameters in the arguments */
+	Bitmapset *params;	/* numbers of the executor's parameters in the arguments; see params_of() */
+	bool params_listed; /* params is set */
 	FmgrInfo info;
 	bool claimed;
 	MemoryContext
@@ -229,6 +230,23 @@ add_params(Node *node, void *params)
 	return walk_below(node, add_params, params);
 }
 
+/*
+ * Return the numbers of the executor's parameters in the arguments. Only a rescan needs them, and
+ * most scans are not repeated.
+ */
+static const Bitmapset *
+params_of(ClaimScan *scan)
+{
+	if (!scan->params_listed)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(scan->node.ss.ps.state->es_query_cxt);
+		(void) add_params(reinterpret_cast<Node *>(scan->call), &scan->params);
+		MemoryContextSwitchTo(caller);
+		scan->params_listed = true;
+	}
+	return scan->params;
+}
+
 static Const *
 as_constant(const FuncExpr *call, int i)
 {
@@ -252,7 +270,6 @@ begin_scan(CustomScanState *node, EState *estate, int)
 		if (as_constant(scan->call, i) == nullptr)
 			scan->arguments[i] =
 				ExecInitExpr(static_cast<Expr *>(list_nth(scan->call->args, i)), &node->ss.ps);
-	(void) add_params(reinterpret_cast<Node *>(scan->call), &scan->params);
 	scan->info.fn_addr = scan->function->function;
 	scan->info.fn_oid = scan->call->funcid;
 	scan->info.fn_nargs = static_cast<short>(scan->function->arguments);
@@ -332,7 +349,7 @@ rescan(CustomScanState *node)
 {
 	ClaimScan *scan = scan_of(node);
 	ExecScanReScan(&node->ss);
-	if (!bms_overlap(node->ss.ps.chgParam, scan->params))
+	if (node->ss.ps.chgParam == nullptr || !bms_overlap(node->ss.ps.chgParam, params_of(scan)))
 		return scan->rows.rewind();
 	if (!scan->claimed)
 		return;
