@@ -281,13 +281,21 @@ begin_scan(CustomScanState *node, EState *estate, int)
 					estate->es_query_cxt);
 }
 
-/* Raise 55000 if the type of the rows does not begin with the columns that the library knows. */
+/*
+ * Raise 55000 if the type of the rows does not begin with the columns that the library knows. The
+ * server numbers the descriptors of types, so that a changed type is checked again.
+ */
 static void
 check_type(Oid type)
 {
+	static constinit uint64 checked = INVALID_TUPLEDESC_IDENTIFIER;
+	uint64 number = lookup_type_cache(type, TYPECACHE_TUPDESC)->tupDesc_identifier;
+	if (number == checked)
+		return;
 	TupleDesc desc = lookup_rowtype_tupdesc(type, -1);
 	check_row_type(desc, "claimed_job", claimed_columns, kClaimedColumns);
 	ReleaseTupleDesc(desc);
+	checked = number;
 }
 
 static void
