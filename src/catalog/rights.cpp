@@ -40,11 +40,14 @@ static constinit Known known_rights[64] = {};
 static constinit uint32 hash_of_queue_table = 0;
 static constinit uint32 changes = 0;
 static constinit bool notices_changes = false;
+/* The schema pgq_ext was there, and no schema has changed since. */
+static constinit bool schema_seen = false;
 
 static void
 forget_all()
 {
 	changes++;
+	schema_seen = false;
 	for (Known &entry : known_rights)
 		entry.valid = false;
 }
@@ -245,7 +248,13 @@ may_know(int32 queue_id)
 bool
 has_schema()
 {
-	return OidIsValid(get_namespace_oid("pgq_ext", true));
+	notice_changes();
+	if (schema_seen)
+		return true;
+	uint32 before = changes;
+	bool seen = OidIsValid(get_namespace_oid("pgq_ext", true));
+	schema_seen = seen && changes == before;
+	return seen;
 }
 
 bool
