@@ -281,6 +281,13 @@ look_again()
 	return Installed::kYes;
 }
 
+/* Return whether look_at_tables() and find_slot() would change nothing. */
+static bool
+is_up_to_date()
+{
+	return valid && !looking && is_attached(*known);
+}
+
 bool
 is_attached(const Tables &t)
 {
@@ -305,6 +312,8 @@ find_slot()
 const Tables &
 look_at_tables()
 {
+	if (likely(is_up_to_date()))
+		return *known;
 	require_preloaded();
 	register_callbacks();
 	/* If the slot is gone, the tables may be gone too. So process invalidations, to notice that. */
@@ -337,6 +346,8 @@ tables_may_differ()
 const Tables *
 tables_if_attached()
 {
+	if (likely(is_up_to_date()))
+		return known;
 	if (shared == nullptr)
 		return nullptr;
 	register_callbacks();
