@@ -7,6 +7,15 @@ namespace pgq {
 static constinit HTAB *lease_table = nullptr;
 static constinit LWLockPadded *partition_locks = nullptr;
 
+/* Return the bits, each of which depends on all bits of x (the finalizer of MurmurHash3). */
+static uint64
+mixed(uint64 x)
+{
+	x = (x ^ (x >> 33)) * UINT64CONST(0xFF51AFD7ED558CCD);
+	x = (x ^ (x >> 33)) * UINT64CONST(0xC4CEB9FE1A85EC53);
+	return x ^ (x >> 33);
+}
+
 /*
  * Return the hash of a key. Jobs are mostly claimed in the order of their ids, and their rows are
  * read in that order, too. So eight consecutive ids have adjacent buckets in one cache line, and
@@ -14,15 +23,21 @@ static constinit LWLockPadded *partition_locks = nullptr;
  * database end in the same bits, the number of its shard.
  */
 static uint32
-hash_of_key(const void *of, Size)
+lease_hash(const LeaseKey &key)
 {
 	static constexpr int kLineBits = 3;
 	static constexpr int kShardBits = 10;
-	LeaseKey key = *static_cast<const LeaseKey *>(of);
 	uint32 place =
 		static_cast<uint32>(key.job_id ^ (key.job_id >> kShardBits)) & ((1U << kLineBits) - 1);
-	key.job_id >>= kLineBits;
-	return (tag_hash(&key, sizeof(key)) << kLineBits) | place;
+	uint64 slot = (static_cast<uint64>(key.generation) << 32) | key.database;
+	uint64 line = mixed(mixed(slot) ^ static_cast<uint64>(key.job_id >> kLineBits));
+	return (static_cast<uint32>(line) << kLineBits) | place;
+}
+
+static uint32
+hash_of_key(const void *key, Size)
+{
+	return lease_hash(*static_cast<const LeaseKey *>(key));
 }
 
 Size
@@ -60,7 +75,7 @@ Lease *
 enter_lease(Queue *queue, int64 job_id, bool *found)
 {
 	LeaseKey key = lease_key(queue->database, queue->database_generation, job_id);
-	uint32 hash = get_hash_value(lease_table, &key);
+	uint32 hash = lease_hash(key);
 	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
 	auto *entry = static_cast<Lease *>(
 		hash_search_with_hash_value(lease_table, &key, hash, HASH_ENTER_NULL, found));
@@ -74,7 +89,7 @@ void
 remove_lease(Lease *lease)
 {
 	LeaseKey key = lease->key;
-	uint32 hash = get_hash_value(lease_table, &key);
+	uint32 hash = lease_hash(key);
 	LWLockAcquire(partition_lock(hash), LW_EXCLUSIVE);
 	pg_atomic_write_u64(&lease->serial, 0);
 	pg_atomic_write_u64(&lease->token, 0);
@@ -86,7 +101,7 @@ Lease *
 holder_of(const Queue *queue, int64 job_id)
 {
 	LeaseKey key = lease_key(queue->database, queue->database_generation, job_id);
-	uint32 hash = get_hash_value(lease_table, &key);
+	uint32 hash = lease_hash(key);
 	bool found;
 	LWLockAcquire(partition_lock(hash), LW_SHARED);
 	auto *lease = static_cast<Lease *>(
@@ -99,7 +114,7 @@ bool
 find_lease(const Database *db, int64 job_id, Lease **lease, QueueRef *ref)
 {
 	LeaseKey key = lease_key(db, generation_of(db), job_id);
-	uint32 hash = get_hash_value(lease_table, &key);
+	uint32 hash = lease_hash(key);
 	bool found;
 	LWLockAcquire(partition_lock(hash), LW_SHARED);
 	*lease = static_cast<Lease *>(
