@@ -262,7 +262,8 @@ private:
 	{
 		if (uint32 news = queue_->schedule.take_news())
 			ready_ += Min(static_cast<int>(news), kHoldMax);
-		return_groups(queue_);
+		if (queue_->schedule.groups().spares() > 0 || queue_->groups_common > 0)
+			return_groups(queue_);
 	}
 	void end_under_lock()
 	{
