@@ -202,7 +202,11 @@ template <typename T> struct List
 	{
 		if (size + more <= capacity)
 			return;
-		int wanted = Max(Max(16, capacity * 2), size + more);
+		/*
+		 * Begin small: most transactions have few effects of each kind. Then all lists fit into the
+		 * first block of the transaction's memory.
+		 */
+		int wanted = Max(Max(4, capacity * 2), size + more);
 		Size bytes = mul_size(wanted, sizeof(T));
 		items =
 			static_cast<T *>(items == nullptr ? MemoryContextAllocHuge(TopTransactionContext, bytes)
