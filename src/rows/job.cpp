@@ -1,5 +1,7 @@
 #include "rows/job.h"
 
+#include <algorithm>
+
 namespace pgq {
 
 Datum
@@ -62,24 +64,44 @@ scheduling_columns_of(HeapTuple tuple, TupleDesc desc)
 			.batch_id = batch_of(tuple, desc)};
 }
 
+/*
+ * Read the extension's own columns, as heap_deform_tuple() does. But the server would look for a
+ * default of each column that the row does not have: the columns after the end of a row are NULL
+ * (TupleFormer).
+ */
+static void
+deform(HeapTuple tuple, TupleDesc desc, Datum *values, bool *nulls)
+{
+	/*
+	 * check_columns() has verified the extension's own columns. Columns after them were dropped, so
+	 * their values do not matter. A table that was updated from version 0.1 may end before
+	 * batch_id, or have dropped columns there.
+	 */
+	int own = has_batch_column(desc, kJobBatch) ? kJobColumns : kJobBatch - 1;
+	int n = Min(static_cast<int>(HeapTupleHeaderGetNatts(tuple->t_data)), own);
+	const auto *bits = HeapTupleHasNulls(tuple) ? tuple->t_data->t_bits : nullptr;
+	const char *data = reinterpret_cast<const char *>(tuple->t_data) + tuple->t_data->t_hoff;
+	uint32 at = 0;
+	std::fill_n(values, kJobColumns, Datum{0});
+	std::fill_n(nulls, kJobColumns, true);
+	for (int i = 0; i < n; i++)
+	{
+		nulls[i] = bits != nullptr && att_isnull(i, bits);
+		if (nulls[i])
+			continue;
+		Form_pg_attribute column = TupleDescAttr(desc, i);
+		at = att_align_pointer(at, column->attalign, column->attlen, data + at);
+		values[i] = fetchatt(column, data + at);
+		at = att_addlength_pointer(at, column->attlen, data + at);
+	}
+}
+
 void
 copy_row(Relation rel, HeapTuple tuple, int segment, JobRow *row)
 {
 	row->tuple = heap_copytuple(tuple);
 	row->place = place_of(tuple->t_self, segment);
-	/*
-	 * check_columns() has verified the extension's own columns. Columns after the extension's own
-	 * columns were dropped, so their values do not matter.
-	 */
-	Datum values[MaxHeapAttributeNumber];
-	bool nulls[MaxHeapAttributeNumber];
-	heap_deform_tuple(row->tuple, RelationGetDescr(rel), values, nulls);
-	/* A table that was updated from version 0.1 may end before batch_id, or have dropped columns there. */
-	if (!has_batch_column(RelationGetDescr(rel), kJobBatch))
-		for (int i = kJobBatch - 1; i < kJobColumns; i++)
-			nulls[i] = true;
-	memcpy(row->values, values, sizeof(row->values));
-	memcpy(row->nulls, nulls, sizeof(row->nulls));
+	deform(row->tuple, RelationGetDescr(rel), row->values, row->nulls);
 }
 
 } // namespace pgq
