@@ -4,8 +4,6 @@
 #include "pg/scope.h"
 #include "rows/entries.h"
 
-#include <algorithm>
-
 namespace pgq {
 
 static IndexTuple
@@ -52,6 +50,16 @@ insert_entries(Relation heap, Oid oid, HeapTuple *tuples, int n, IndexUniqueChec
 			entries[wanted_n++] = form_entry(heap, index, tuples[i]);
 	insert_in_btree(heap, index, entries, wanted_n, unique, refuse_twin);
 	index_close(index, NoLock);
+}
+
+template <typename Wanted>
+static bool
+is_any(HeapTuple *tuples, int n, Wanted wanted)
+{
+	for (int i = 0; i < n; i++)
+		if (wanted(tuples[i]))
+			return true;
+	return false;
 }
 
 static bool
@@ -126,7 +134,7 @@ insert_job_index_entries(Relation rel, int segment_number, HeapTuple *tuples, in
 	 * belongs in such an index, so the index need not be opened.
 	 */
 	auto insert_some = [&](IndexName index, auto wanted) {
-		if (std::any_of(tuples, tuples + n, wanted))
+		if (is_any(tuples, n, wanted))
 			insert_entries(rel, shape.index[index], tuples, n, UNIQUE_CHECK_NO, wanted);
 	};
 	auto has = [&](JobColumn column) {
@@ -172,7 +180,7 @@ insert_record_index_entries(Relation rel, int segment_number, HeapTuple *tuples,
 	auto is_member = [&](HeapTuple tuple) {
 		return !heap_attisnull(tuple, kDeadBatch, RelationGetDescr(rel));
 	};
-	if (OidIsValid(shape.index[kByBatch]) && std::any_of(tuples, tuples + n, is_member))
+	if (OidIsValid(shape.index[kByBatch]) && is_any(tuples, n, is_member))
 		insert_entries(rel, shape.index[kByBatch], tuples, n, UNIQUE_CHECK_NO, is_member);
 	if (shape.has_others)
 		insert_as_owner(rel, tuples, n, shape.index, lengthof(shape.index), true);
