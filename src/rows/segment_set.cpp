@@ -51,9 +51,9 @@ SegmentSet::open_in_order(uint32 numbers)
 	for (int i = 0; i < kTries; i++)
 	{
 		tables_ = &look_at_tables();
-		for (const Segment &segment : tables_->segments(kJobRing))
-			if (numbers & (1U << segment.number))
-				open_one(segment);
+		for (uint32 left = numbers; left != 0; left &= left - 1)
+			if (const Segment *segment = tables_->find(pg_rightmost_one_pos32(left)))
+				open_one(*segment);
 		if (!tables_->has_segments || !tables_may_differ())
 			return;
 	}
@@ -128,10 +128,10 @@ void
 SegmentSet::close_with(LOCKMODE mode)
 {
 	unpin();
-	for (Relation &relation : relation_)
+	for (uint32 left = open_; left != 0; left &= left - 1)
 	{
-		if (relation != nullptr)
-			table_close(relation, mode);
+		Relation &relation = relation_[pg_rightmost_one_pos32(left)];
+		table_close(relation, mode);
 		relation = nullptr;
 	}
 	open_ = 0;
