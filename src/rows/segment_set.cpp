@@ -83,6 +83,43 @@ SegmentSet::unpin()
 	kept_ = InvalidBuffer;
 }
 
+namespace {
+
+/* The page of a segment that this session has pinned last, and where it was. */
+struct RecentPage
+{
+	BlockNumber block;
+	Buffer buffer; /* invalid: there is no such page */
+};
+
+} // namespace
+
+static constinit RecentPage recent_pages[kMaxSegments] = {};
+
+/*
+ * Pin a page of an open segment. Returns InvalidBuffer if the segment does not have that page.
+ *
+ * Claims read the same page again and again. If the page is still in its buffer, the segment has the
+ * page, and the server need not look for it. A pin of this kind does not tell the server that the
+ * page is in use and should stay in memory. So only readers use it: whoever ends the jobs of the
+ * page tells the server.
+ */
+Buffer
+SegmentSet::read(Relation rel, const Place &place)
+{
+	RecentPage &recent = recent_pages[place.segment];
+	if (mode_ == AccessShareLock && BufferIsValid(recent.buffer) && recent.block == place.block &&
+		ReadRecentBuffer(file_of(rel), MAIN_FORKNUM, place.block, recent.buffer))
+		return recent.buffer;
+	BlockNumber &blocks = blocks_[place.segment];
+	if (place.block >= blocks)
+		blocks = RelationGetNumberOfBlocks(rel);
+	if (place.block >= blocks)
+		return InvalidBuffer;
+	recent = {place.block, ReadBuffer(rel, place.block)};
+	return recent.buffer;
+}
+
 Buffer
 SegmentSet::pin(const Place &place)
 {
@@ -93,18 +130,14 @@ SegmentSet::pin(const Place &place)
 	 */
 	if (rel == nullptr || tables_->find(place.segment) == nullptr)
 		return InvalidBuffer;
-	BlockNumber &blocks = blocks_[place.segment];
-	if (place.block >= blocks)
-		blocks = RelationGetNumberOfBlocks(rel);
-	if (place.block >= blocks)
-		return InvalidBuffer;
 	if (!BufferIsValid(kept_) || kept_of_ != rel || BufferGetBlockNumber(kept_) != place.block)
 	{
 		unpin();
-		kept_ = ReadBuffer(rel, place.block);
+		kept_ = read(rel, place);
 		kept_of_ = rel;
 	}
-	IncrBufferRefCount(kept_);
+	if (BufferIsValid(kept_))
+		IncrBufferRefCount(kept_);
 	return kept_;
 }
 

@@ -70,6 +70,7 @@ public:
 
 private:
 	Relation open_one(const Segment &segment);
+	Buffer read(Relation rel, const Place &place);
 	void close_with(LOCKMODE mode);
 
 	LOCKMODE mode_;
