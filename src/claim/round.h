@@ -74,7 +74,7 @@ struct RefillWait
  */
 struct Lenders
 {
-	Lender *leases; /* room for kRoundMax entries */
+	Lender *leases; /* NULL, or room for kRoundMax entries */
 	int n;
 	bool asked; /* own_ends() was called to fill `leases` */
 };

@@ -95,6 +95,8 @@ find_room(Round *round, int unfit)
 	if (!found && !lenders->asked)
 	{
 		lenders->asked = true;
+		lenders->leases = static_cast<Lender *>(
+			MemoryContextAlloc(GetMemoryChunkContext(round->popped), kRoundMax * sizeof(Lender)));
 		lenders->n = own_ends(round->ref, kRoundMax, lenders->leases);
 		found = lenders->n > 0;
 	}
@@ -166,7 +168,6 @@ claim_from(const QueueRef &ref, Claim *claim)
 	round.ref = ref;
 	round.first = true;
 	round.popped = static_cast<Candidate *>(palloc(Min(kRoundMax, wanted) * sizeof(Candidate)));
-	round.lenders.leases = static_cast<Lender *>(palloc(kRoundMax * sizeof(Lender)));
 	MemoryContext scratch =
 		AllocSetContextCreate(CurrentMemoryContext, "pgq_claim", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(scratch);
@@ -186,7 +187,8 @@ claim_from(const QueueRef &ref, Claim *claim)
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(scratch);
-	pfree(round.lenders.leases);
+	if (round.lenders.leases != nullptr)
+		pfree(round.lenders.leases);
 	pfree(round.popped);
 	return round.shortage;
 }
