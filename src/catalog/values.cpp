@@ -88,7 +88,8 @@ checked_name(Datum value, const char *of)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("the name of a %s must have 1 to 59 bytes", of),
 						errdetail("The name has %zu bytes.", length)));
-	for (const char *c = in_utf8(name); *c; c += pg_encoding_mblen(PG_UTF8, c))
+	for (const char *c = in_utf8(name); *c;
+		 c += IS_HIGHBIT_SET(*c) ? pg_encoding_mblen(PG_UTF8, c) : 1)
 		if (is_unseen(c))
 			refuse_name(name, c, of);
 	return name;
