@@ -11,7 +11,8 @@ namespace {
 struct KnownShape
 {
 	Oid heap;
-	bool valid;
+	bool checked; /* the columns were compared */
+	bool valid;	  /* `shape` is known, too */
 	bool changed; /* an invalidation of the segment has arrived since the look began */
 	Shape shape;
 };
@@ -28,7 +29,7 @@ forget_shapes(Datum, Oid relid)
 	for (KnownShape &shape : known_shapes)
 		if (relid == shape.heap || relid == InvalidOid)
 		{
-			shape.valid = false;
+			shape.checked = shape.valid = false;
 			shape.changed = true;
 		}
 }
@@ -55,6 +56,15 @@ has_batch_column(Relation rel, const RingSpec &spec)
 		   strcmp(NameStr(TupleDescAttr(desc, i)->attname), spec.columns[i].name) == 0;
 }
 
+/* Compare the columns of a segment. Return whether it has the column batch_id. */
+static bool
+compare_columns(Relation rel, const RingSpec &spec)
+{
+	bool has_batches = has_batch_column(rel, spec);
+	check_columns(rel, spec.columns, has_batches ? spec.n_columns : spec.n_columns_before);
+	return has_batches;
+}
+
 /*
  * Check the columns of a segment, and look for the ring's indexes, for triggers of the extension
  * that are switched off, and for indexes that users have added. Returns false if an index of the
@@ -65,8 +75,7 @@ read_shape(Relation rel, RingName ring, Shape *shape)
 {
 	const RingSpec &spec = rings[ring];
 	*shape = {};
-	shape->has_batches = has_batch_column(rel, spec);
-	check_columns(rel, spec.columns, shape->has_batches ? spec.n_columns : spec.n_columns_before);
+	shape->has_batches = compare_columns(rel, spec);
 	/* Find the indexes of the ring by name. */
 	bool complete = true;
 	for (int i = 0; i < kIndexes; i++)
@@ -110,10 +119,10 @@ look_at_shape(Relation rel, int number)
 	for (int tries = 0; tries < kTries; tries++)
 	{
 		s.heap = RelationGetRelid(rel);
-		s.valid = s.changed = false;
+		s.checked = s.valid = s.changed = false;
 		if (!read_shape(rel, ring_of(number), &s.shape))
 			return nullptr;
-		s.valid = !s.changed;
+		s.checked = s.valid = !s.changed;
 		if (s.valid)
 			break;
 	}
@@ -147,6 +156,18 @@ look_at_shapes(const Tables &t)
 			return false;
 	}
 	return true;
+}
+
+void
+check_segment(Relation segment, int number)
+{
+	register_shape_callback();
+	KnownShape &s = known_shapes[number];
+	if (likely(s.checked && s.heap == RelationGetRelid(segment)))
+		return;
+	s = {.heap = RelationGetRelid(segment)};
+	(void) compare_columns(segment, rings[ring_of(number)]);
+	s.checked = true;
 }
 
 Shape

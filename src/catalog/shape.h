@@ -1,8 +1,9 @@
 /*
  * The shape of a segment: what the catalog says of its columns, indexes and triggers. A session
- * looks at the shape of a segment when it opens the segment, under the lock of the segment, and
- * remembers the shape until the relation cache reports a change. So the first call of a session
- * reads the catalog only for the segments that the call uses.
+ * compares the columns of a segment when it opens the segment, and looks at the rest when it uses an
+ * index for the first time. It does so under the lock of the segment, and remembers the shape until
+ * the relation cache reports a change. So the first call of a session reads the catalog only for the
+ * segments and indexes that the call uses.
  */
 #pragma once
 
@@ -24,6 +25,12 @@ struct Shape
  * differ, or if an index is missing.
  */
 Shape shape_of(Relation segment, int number);
+
+/*
+ * Compare the columns of a segment that the caller has opened and locked, for code that may use no
+ * index of the segment. Raises 55000 if the columns differ.
+ */
+void check_segment(Relation segment, int number);
 
 /*
  * Open a segment for reading or writing, and look at its shape: the segment may have been altered

@@ -12,7 +12,10 @@ SegmentSet::open_one(const Segment &segment)
 	{
 		relation = table_open(segment.heap, mode_);
 		open_ |= 1U << segment.number;
-		(void) shape_of(relation, segment.number);
+		check_segment(relation, segment.number);
+		/* Deletions are replicated by the index of ids (protocol: publisher-owns-its-jobs). */
+		if (mode_ != AccessShareLock && RelationIsLogicallyLogged(relation))
+			(void) shape_of(relation, segment.number);
 	}
 	return relation;
 }
@@ -52,8 +55,15 @@ SegmentSet::open_in_order(uint32 numbers)
 	{
 		tables_ = &look_at_tables();
 		for (uint32 left = numbers; left != 0; left &= left - 1)
-			if (const Segment *segment = tables_->find(pg_rightmost_one_pos32(left)))
-				open_one(*segment);
+		{
+			const Segment *segment = tables_->find(pg_rightmost_one_pos32(left));
+			if (segment == nullptr)
+				continue;
+			Relation rel = open_one(*segment);
+			/* Whoever opens all segments searches their indexes. */
+			if (numbers == kEverySegment)
+				(void) shape_of(rel, segment->number);
+		}
 		if (!tables_->has_segments || !tables_may_differ())
 			return;
 	}
