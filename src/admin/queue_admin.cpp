@@ -200,7 +200,7 @@ lock_names(const char *one, const char *two)
 static void
 rename_in_callbacks(const SpiArgument (&names)[2])
 {
-	if (!OidIsValid(look_at_tables().job_batch))
+	if (!OidIsValid(look_at_tables().job_batch()))
 		return;
 	as_owner([&] {
 		with_statement_kind(StatementKind::kBatch, [&] {

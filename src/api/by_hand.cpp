@@ -188,7 +188,7 @@ drop_by_hand(const TriggerData *data)
 static void
 drop_all_settings()
 {
-	if (!OidIsValid(look_at_tables().queue_handler) ||
+	if (!OidIsValid(look_at_tables().queue_handler()) ||
 		!OidIsValid(find_topic_table(TopicTable::kBinding)))
 		return;
 	List *ids = NIL;

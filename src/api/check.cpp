@@ -261,7 +261,7 @@ check_batches(ResultRows *result)
 		 "notes are about batches that do not exist"},
 	};
 	bool has_batches = look_at_tables().has_batches;
-	bool has_tables = OidIsValid(look_at_tables().job_batch);
+	bool has_tables = OidIsValid(look_at_tables().job_batch());
 	as_owner([&] {
 		for (const auto &check : checks)
 			if (has_tables && (has_batches || !check.has_column))

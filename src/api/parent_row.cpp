@@ -183,7 +183,7 @@ note_parent(const TriggerData *data, RingName ring, bool alone)
 		!TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		note_blocked(data);
 	if (t == nullptr || !may_have_children(t->database) || is_replicated() || (alone && comes) ||
-		!OidIsValid(t->job_dependency))
+		!OidIsValid(t->job_dependency()))
 		return;
 	if (!TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		return tell_all_children_at_commit();

@@ -10,7 +10,7 @@ namespace pgq {
 int64
 stamp()
 {
-	const TokenKey key = read_token_key(look_at_tables().token_key);
+	const TokenKey key = read_token_key(look_at_tables().token_key());
 	uint64 hash = hash_bytes_extended(reinterpret_cast<const unsigned char *>(&key), sizeof(key),
 									  MyDatabaseId);
 	return static_cast<int64>(hash >> 1);
@@ -128,7 +128,7 @@ read_handlers(Oid role, int *n)
 	HandlerRow *rows = nullptr;
 	const SpiArgument arguments[] = {{OIDOID, ObjectIdGetDatum(role), false}};
 	*n = 0;
-	if (!OidIsValid(look_at_tables().queue_handler))
+	if (!OidIsValid(look_at_tables().queue_handler()))
 		return nullptr;
 	auto read = [&](const char *sql, auto read_row) {
 		auto found = static_cast<int>(spi_execute(sql, arguments));
@@ -267,7 +267,7 @@ bool
 delete_handler(int32 queue_id)
 {
 	bool deleted = false;
-	if (!OidIsValid(look_at_tables().queue_handler))
+	if (!OidIsValid(look_at_tables().queue_handler()))
 		return false;
 	const SpiArgument arguments[] = {{INT4OID, Int32GetDatum(queue_id), false}};
 	as_owner([&] {

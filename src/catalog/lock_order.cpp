@@ -57,8 +57,8 @@ lock_notes(const Tables &t)
 	auto lock = [](Oid table, LOCKMODE mode) {
 		return !OidIsValid(table) || lock_with_indexes(table, mode);
 	};
-	return lock(t.batch_note, RowExclusiveLock) && lock(t.job_dependency, AccessShareLock) &&
-		   lock(t.job_outcome, RowExclusiveLock);
+	return lock(t.batch_note(), RowExclusiveLock) && lock(t.job_dependency(), AccessShareLock) &&
+		   lock(t.job_outcome(), RowExclusiveLock);
 }
 
 bool

@@ -62,6 +62,8 @@ read_row(Relation rel, HeapTuple tuple, QueueRow *row)
 	return true;
 }
 
+static constexpr IndexSpec by_name = {"queue_name_key", {{kQueueName}}, nullptr};
+
 bool
 read_queue_row(const Tables &t, const char *name, QueueRow *row)
 {
@@ -69,8 +71,9 @@ read_queue_row(const Tables &t, const char *name, QueueRow *row)
 	ScanKeyInit(&key, kQueueName, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(name));
 	key.sk_collation = C_COLLATION_OID;
 	Relation rel = open_queues(t);
+	Oid index = index_of(rel, by_name, true);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	SysScanDesc scan = systable_beginscan(rel, t.queue_by_name, true, snapshot, 1, &key);
+	SysScanDesc scan = systable_beginscan(rel, index, true, snapshot, 1, &key);
 	HeapTuple tuple = systable_getnext(scan);
 	bool found = HeapTupleIsValid(tuple) && read_row(rel, tuple, row);
 	systable_endscan(scan);

@@ -15,18 +15,31 @@ static constinit bool looking = false; /* while true, each invalidation clears `
 static constinit bool callbacks_registered = false;
 static constinit uint64 reads = 0; /* how often the catalog was read */
 
+namespace {
+
+/* A table that was looked up in that schema. In no schema: it has to be looked up. */
+struct FoundTable
+{
+	Oid schema;
+	Oid oid;
+};
+
+} // namespace
+
+static constinit FoundTable rare_tables[static_cast<int>(RareTable::kEnd)] = {};
+static constinit uint32 invalidations = 0; /* of the relation cache, so far */
+
 /* ---- invalidation ---- */
 
 static bool
 is_known(Oid relid)
 {
 	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
-		relid == known->token_key || relid == known->saved_lease || relid == known->unique_key ||
-		relid == known->held_lock || relid == known->run || relid == known->rate_limit ||
-		relid == known->timetable || relid == known->queue_handler ||
-		relid == known->job_checkpoint || relid == known->job_batch || relid == known->batch_note ||
-		relid == known->job_dependency || relid == known->job_outcome)
+		relid == known->unique_key)
 		return true;
+	for (const FoundTable &table : rare_tables)
+		if (relid == table.oid)
+			return true;
 	for (Oid table : known->ring)
 		if (relid == table)
 			return true;
@@ -39,8 +52,12 @@ is_known(Oid relid)
 static void
 at_relcache_invalidation(Datum, Oid relid)
 {
-	if (looking || is_known(relid))
-		valid = false;
+	invalidations++;
+	if (!looking && !is_known(relid))
+		return;
+	valid = false;
+	for (FoundTable &table : rare_tables)
+		table = {};
 }
 
 static void
@@ -75,22 +92,30 @@ complain_missing(const char *name)
 }
 
 static Oid
-need(const char *name, Oid schema, char kind)
+need(const char *name, Oid schema, char kind, Oid *owner = nullptr)
 {
 	HeapTuple tuple = SearchSysCache2(RELNAMENSP, PointerGetDatum(name), ObjectIdGetDatum(schema));
 	if (!HeapTupleIsValid(tuple))
 		complain_missing(name);
 	auto *relation = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
 	Oid oid = relation->relkind == kind ? relation->oid : InvalidOid;
+	if (owner != nullptr)
+		*owner = relation->relowner;
 	ReleaseSysCache(tuple);
 	if (!OidIsValid(oid))
 		complain_missing(name);
 	return oid;
 }
 
-static constexpr IndexSpec queue_by_name = {"queue_name_key", {{2}}, nullptr}; /* kQueueName */
-
-static constexpr IndexSpec unique_key_by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
+Oid
+index_of(Relation table, const IndexSpec &spec, bool unique)
+{
+	Oid index =
+		find_index(spec.name, RelationGetNamespace(table), RelationGetRelid(table), spec, unique);
+	if (!OidIsValid(index))
+		complain_missing(spec.name);
+	return index;
+}
 
 /* Return the number of the segment with that name; -1 if no segment of the ring has that name. */
 static int
@@ -169,50 +194,50 @@ owner_of(Oid relid)
 	return owner;
 }
 
-static void
-find_unique_key(Tables *t, Oid schema)
+static Oid
+look_up_rare(RareTable table, const Tables &t)
 {
-	t->unique_key = need("unique_key", schema, RELKIND_RELATION);
-	t->unique_key_by_hash =
-		find_index(unique_key_by_hash.name, schema, t->unique_key, unique_key_by_hash, false);
-	if (!OidIsValid(t->unique_key_by_hash))
-		complain_missing(unique_key_by_hash.name);
+	static constexpr const char *names[] = {"token_key",	 "saved_lease",	   "held_lock",
+											"run",			 "rate_limit",	   "timetable",
+											"queue_handler", "job_checkpoint", "job_batch",
+											"batch_note",	 "job_dependency", "job_outcome"};
+	static_assert(lengthof(names) == lengthof(rare_tables));
+	const char *name = names[static_cast<int>(table)];
+	if (table < RareTable::kQueueHandler)
+		return need(name, t.schema, RELKIND_RELATION);
+	/*
+	 * The version before has no such tables, so a table of that name may belong to a user. While the
+	 * extension is being updated, the tables may not exist yet.
+	 */
+	return t.of_own_version ? get_relname_relid(name, t.schema) : InvalidOid;
+}
+
+/* Look up the table, and remember it unless an invalidation arrives meanwhile. */
+Oid
+Tables::find(RareTable table) const
+{
+	FoundTable &found = rare_tables[static_cast<int>(table)];
+	if (likely(found.schema == schema))
+		return found.oid;
+	uint32 before = invalidations;
+	Oid oid = look_up_rare(table, *this);
+	found = invalidations == before ? FoundTable{schema, oid} : FoundTable{};
+	return oid;
 }
 
 static void
 find_tables(Tables *t, Oid schema, Served version)
 {
-	t->queue = need("queue", schema, RELKIND_RELATION);
-	t->queue_by_name = find_index(queue_by_name.name, schema, t->queue, queue_by_name, true);
-	if (!OidIsValid(t->queue_by_name))
-		complain_missing(queue_by_name.name);
+	t->schema = schema;
+	t->of_own_version = version == Served::kOwn;
+	t->queue = need("queue", schema, RELKIND_RELATION, &t->owner);
 	t->job_id_seq = need("job_id_seq", schema, RELKIND_SEQUENCE);
 	t->token_mark = need("token_mark", schema, RELKIND_SEQUENCE);
-	t->token_key = need("token_key", schema, RELKIND_RELATION);
-	t->saved_lease = need("saved_lease", schema, RELKIND_RELATION);
-	find_unique_key(t, schema);
-	t->held_lock = need("held_lock", schema, RELKIND_RELATION);
-	t->run = need("run", schema, RELKIND_RELATION);
-	t->rate_limit = need("rate_limit", schema, RELKIND_RELATION);
-	t->timetable = need("timetable", schema, RELKIND_RELATION);
-	/*
-	 * The version before has no such tables, so a table of that name may belong to a user. While the
-	 * extension is being updated, the tables may not exist yet.
-	 */
-	if (version == Served::kOwn)
-	{
-		t->queue_handler = get_relname_relid("queue_handler", schema);
-		t->job_checkpoint = get_relname_relid("job_checkpoint", schema);
-		t->job_batch = get_relname_relid("job_batch", schema);
-		t->batch_note = get_relname_relid("batch_note", schema);
-		t->job_dependency = get_relname_relid("job_dependency", schema);
-		t->job_outcome = get_relname_relid("job_outcome", schema);
-	}
+	t->unique_key = need("unique_key", schema, RELKIND_RELATION);
 	for (RingName ring : all_rings)
 		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
 	t->has_batches = get_attnum(t->ring[kJobRing], "batch_id") == kJobBatch;
 	find_segments(t, schema);
-	t->owner = owner_of(t->queue);
 	t->subscription = find_subscription(*t);
 }
 
@@ -258,11 +283,11 @@ look_again()
 		reads++;
 		valid = looking = true;
 		Oid schema = get_namespace_oid("pgq_ext", true);
-		if (!OidIsValid(schema) || !extension_installed())
+		if (!OidIsValid(schema))
 			return Installed::kNo;
 		Served version = look_at_version();
 		if (version == Served::kNo)
-			return Installed::kOtherVersion;
+			return extension_installed() ? Installed::kOtherVersion : Installed::kNo;
 		find_tables(&t, schema, version);
 		looking = false;
 		if (t.queue == known->queue)

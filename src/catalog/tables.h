@@ -54,28 +54,37 @@ struct Segments
 	Iterator end() const { return {last, last}; }
 };
 
+/*
+ * Tables that few calls use. A session looks up each of them when it uses it for the first time, so
+ * that its first call does not read all their rows of pg_class.
+ */
+enum class RareTable : uint8
+{
+	kTokenKey,
+	kSavedLease,
+	kHeldLock,
+	kRun,
+	kRateLimit,
+	kTimetable,
+	/* version 0.1 has no such tables: InvalidOid */
+	kQueueHandler,
+	kJobCheckpoint,
+	kJobBatch,
+	kBatchNote,
+	kJobDependency,
+	kJobOutcome,
+	kEnd,
+};
+
 struct Tables
 {
+	Oid schema;
+	bool of_own_version; /* the extension has the version of the library, not the one before */
 	Oid owner;
 	Oid queue;
-	Oid queue_by_name;
 	Oid job_id_seq;
 	Oid token_mark;
-	Oid token_key;
-	Oid saved_lease;
 	Oid unique_key;
-	Oid unique_key_by_hash;
-	Oid held_lock;
-	Oid run;
-	Oid rate_limit;
-	Oid timetable;
-	/* invalid: version 0.1 has no such table */
-	Oid queue_handler;
-	Oid job_checkpoint;
-	Oid job_batch;
-	Oid batch_note;
-	Oid job_dependency;
-	Oid job_outcome;
 	Oid ring[kRings]; /* partitioned table of each ring */
 	/*
 	 * the rings have the column batch_id and the columns after it; a database that was updated from
@@ -90,6 +99,24 @@ struct Tables
 	uint32 database_generation;
 
 	bool operator==(const Tables &) const = default;
+
+	/*
+	 * The other tables. A table of version 0.1 that is missing raises 55000. These OIDs are those of
+	 * the moment of the call.
+	 */
+	Oid token_key() const { return find(RareTable::kTokenKey); }
+	Oid saved_lease() const { return find(RareTable::kSavedLease); }
+	Oid held_lock() const { return find(RareTable::kHeldLock); }
+	Oid run() const { return find(RareTable::kRun); }
+	Oid rate_limit() const { return find(RareTable::kRateLimit); }
+	Oid timetable() const { return find(RareTable::kTimetable); }
+	Oid queue_handler() const { return find(RareTable::kQueueHandler); }
+	Oid job_checkpoint() const { return find(RareTable::kJobCheckpoint); }
+	Oid job_batch() const { return find(RareTable::kJobBatch); }
+	Oid batch_note() const { return find(RareTable::kBatchNote); }
+	Oid job_dependency() const { return find(RareTable::kJobDependency); }
+	Oid job_outcome() const { return find(RareTable::kJobOutcome); }
+	Oid find(RareTable table) const;
 
 	Segments segments(RingName ring) const
 	{
@@ -141,6 +168,12 @@ bool tables_may_differ();
  * the database has no slot.
  */
 const Tables *tables_if_attached();
+
+/*
+ * Return the extension's index of a table that is no ring. The caller has locked the table: from
+ * then on the index cannot change. Raises 55000 if the index is missing or differs.
+ */
+Oid index_of(Relation table, const IndexSpec &spec, bool unique);
 
 /* Return the owner of a relation, or InvalidOid. */
 Oid owner_of(Oid relid);

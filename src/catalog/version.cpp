@@ -30,7 +30,8 @@ version_init()
 
 /*
  * Return the version of the extension that is installed in this database; nullptr if none is
- * installed.
+ * installed. Reads the whole catalog, which is a page: a session that has just begun would need
+ * longer to open its index.
  */
 static char *
 installed_version()
@@ -40,7 +41,7 @@ installed_version()
 	ScanKeyData key;
 	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
 				CStringGetDatum("pgq_ext"));
-	SysScanDesc scan = systable_beginscan(rel, ExtensionNameIndexId, true, nullptr, 1, &key);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, nullptr, 1, &key);
 	HeapTuple tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{

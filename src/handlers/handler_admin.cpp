@@ -11,7 +11,7 @@ namespace pgq {
 static void
 require_table()
 {
-	if (!OidIsValid(look_at_tables().queue_handler))
+	if (!OidIsValid(look_at_tables().queue_handler()))
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("relation \"pgq_ext.queue_handler\" is missing"),
 						errhint("Run ALTER EXTENSION pgq_ext UPDATE.")));

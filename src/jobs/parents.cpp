@@ -69,7 +69,7 @@ find_parents(int64 job_id, int64 token, ParentState **parents, int *n)
 	*parents = nullptr;
 	if (!assert_lease(job_id, token))
 		return false;
-	if (!OidIsValid(look_at_tables().job_dependency))
+	if (!OidIsValid(look_at_tables().job_dependency()))
 		return true;
 	const SpiArgument arguments[] = {{INT8OID, Int64GetDatum(job_id), false}};
 	as_owner([&] {

@@ -78,7 +78,7 @@ attach(const Tables &t)
 	if (any_prepared())
 		resolve_prepared(); /* frees entries for the transactions that are listed next */
 	int n = prepared_transactions(xids);
-	TokenKey key = read_token_key(t.token_key);
+	TokenKey key = read_token_key(t.token_key());
 	int64 mark = read_token_mark(t.token_mark);
 	SavedLeases saved = read_saved_leases(t, mark, xids, n);
 	Database *db = attach_slot(t, {mark, key}, xids, n);

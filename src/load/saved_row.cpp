@@ -207,7 +207,7 @@ rate_of(const SavedLease &row)
 Relation
 open_saved(const Tables &t, LOCKMODE mode)
 {
-	Relation rel = table_open(t.saved_lease, mode);
+	Relation rel = table_open(t.saved_lease(), mode);
 	check_columns(rel, columns,
 				  has_lease_time(RelationGetDescr(rel)) ? kSavedColumns : kSavedWorker);
 	return rel;

@@ -127,7 +127,7 @@ insert_notes(Relation rel, const NewNote *notes, int n)
 void
 add_notes(const NewNote *notes, int n)
 {
-	Relation rel = table_open(look_at_tables().batch_note, RowExclusiveLock);
+	Relation rel = table_open(look_at_tables().batch_note(), RowExclusiveLock);
 	if (n == 1 && notes[0].what == Note::kAdded && add_to_own_note(rel, notes[0]))
 		return table_close(rel, NoLock);
 	check_columns(rel, note_columns, std::size(note_columns));

@@ -112,7 +112,7 @@ find_batch(int64 batch_id, BatchRow *batch)
 {
 	if (find_again(batch_id, batch))
 		return true;
-	Relation rel = table_open(look_at_tables().job_batch, AccessShareLock);
+	Relation rel = table_open(look_at_tables().job_batch(), AccessShareLock);
 	check_first_columns(rel, batch_columns, std::size(batch_columns));
 	Oid index = late_index(rel, &batch_by_id);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());

@@ -31,14 +31,14 @@ open_plain_table(Oid table, const char *name, const Column *columns, int n, LOCK
 static Relation
 open_dependencies(LOCKMODE mode)
 {
-	return open_plain_table(look_at_tables().job_dependency, "job_dependency", dependency_columns,
+	return open_plain_table(look_at_tables().job_dependency(), "job_dependency", dependency_columns,
 							kDependencyColumns, mode);
 }
 
 static Relation
 open_outcomes(LOCKMODE mode)
 {
-	return open_plain_table(look_at_tables().job_outcome, "job_outcome", outcome_columns,
+	return open_plain_table(look_at_tables().job_outcome(), "job_outcome", outcome_columns,
 							kOutcomeColumns, mode);
 }
 
@@ -185,7 +185,7 @@ static bool
 is_any_dependency(const int64 *parent_id)
 {
 	bool found = false;
-	if (!OidIsValid(look_at_tables().job_dependency))
+	if (!OidIsValid(look_at_tables().job_dependency()))
 		return false;
 	Relation rel = open_dependencies(AccessShareLock);
 	visit_plain_versions(rel, &dependency_by_parent, parent_id,

@@ -51,6 +51,8 @@ look_at_period(HeapTuple tuple, Buffer buffer, TupleDesc desc, const UniqueKey &
 	period->taken = true;
 }
 
+static constexpr IndexSpec by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
+
 /*
  * Open a lookup in the table of key periods and call visit(lookup, desc), unless the table is
  * empty.
@@ -64,11 +66,7 @@ with_periods(Visit visit)
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
 		IndexLookup lookup{};
-		/*
-		 * Read which index belongs to the table after the table is locked: from then on the index
-		 * cannot change.
-		 */
-		open_index_lookup(&lookup, rel, look_at_tables().unique_key_by_hash, 1);
+		open_index_lookup(&lookup, rel, index_of(rel, by_hash, false), 1);
 		visit(&lookup, RelationGetDescr(rel));
 		end_index_lookup(&lookup);
 	}

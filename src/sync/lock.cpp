@@ -224,7 +224,7 @@ take_lock_in_memory(const LockWish &wish, int64 end, HeldLock *held)
 static bool
 keep_incarnation(const HeldLock &held)
 {
-	LockRelationOid(tables().held_lock, RowExclusiveLock);
+	LockRelationOid(tables().held_lock(), RowExclusiveLock);
 	return tables().queue == held.key.incarnation;
 }
 

@@ -146,7 +146,7 @@ find_rows(const Tables &t)
 {
 	static constexpr int kFew = 64;
 	FoundLocks locks = {static_cast<FoundLock *>(palloc(kFew * sizeof(FoundLock))), 0, kFew};
-	Relation rel = table_open(t.held_lock, AccessShareLock);
+	Relation rel = table_open(t.held_lock(), AccessShareLock);
 	check_columns(rel, lock_columns, lengthof(lock_columns));
 	TableScanDesc scan = begin_table_scan(rel, SnapshotAny, 0, nullptr);
 	while (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
@@ -321,7 +321,7 @@ knows_all_locks(const Database *db)
 static const Tables *
 load_rows(const Tables *t, bool wait)
 {
-	Oid table = t->held_lock;
+	Oid table = t->held_lock();
 	LOCKMODE mode =
 		value_of(t->database->locks_loaded) == 0 ? ShareUpdateExclusiveLock : ShareRowExclusiveLock;
 	if (wait)
@@ -331,7 +331,7 @@ load_rows(const Tables *t, bool wait)
 	t = &tables();
 	uint32 doubted = value_of(t->database->locks_doubted);
 	bool same = mode == ShareRowExclusiveLock || value_of(t->database->locks_loaded) == 0;
-	if (t->held_lock == table && same && !knows_all_locks(t->database))
+	if (t->held_lock() == table && same && !knows_all_locks(t->database))
 	{
 		load(*t);
 		pg_atomic_write_u32(&t->database->locks_loaded, doubted);
@@ -366,12 +366,12 @@ bool
 try_to_load_locks()
 {
 	const Tables &t = tables();
-	if (!ConditionalLockRelationOid(t.held_lock, RowExclusiveLock))
+	if (!ConditionalLockRelationOid(t.held_lock(), RowExclusiveLock))
 		return false;
 	if (knows_all_locks(t.database))
 		return true;
 	if (value_of(t.database->locks_loaded) != 0 ||
-		!ConditionalLockRelationOid(t.held_lock, ShareUpdateExclusiveLock))
+		!ConditionalLockRelationOid(t.held_lock(), ShareUpdateExclusiveLock))
 		return false;
 	(void) tables_with_locks();
 	return true;

@@ -88,7 +88,7 @@ write(const char *sql, const SpiArgument (&arguments)[n])
 static bool
 has_row_between(const LockKey &key, int64 from, int64 end)
 {
-	Relation rel = table_open(look_at_tables().held_lock, RowExclusiveLock);
+	Relation rel = table_open(look_at_tables().held_lock(), RowExclusiveLock);
 	check_columns(rel, lock_columns, lengthof(lock_columns));
 	ScanKeyData keys[5];
 	auto equals = [](ScanKey entry, LockColumn column, RegProcedure procedure, Datum value) {

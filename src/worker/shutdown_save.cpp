@@ -71,7 +71,7 @@ lock_all(const SchedulerState &scheduler)
 	return t != nullptr && t->database == scheduler.database &&
 		   t->database_generation == scheduler.generation &&
 		   ConditionalLockRelationOid(t->token_mark, ShareUpdateExclusiveLock) &&
-		   ConditionalLockRelationOid(t->saved_lease, RowExclusiveLock);
+		   ConditionalLockRelationOid(t->saved_lease(), RowExclusiveLock);
 }
 
 /* Result of save(): the locks were not available. */

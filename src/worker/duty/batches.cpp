@@ -250,8 +250,8 @@ put_back_looks(BatchesState &state)
 static bool
 lock_batch_tables(const Tables &t)
 {
-	return ConditionalLockRelationOid(t.job_batch, RowExclusiveLock) &&
-		   ConditionalLockRelationOid(t.batch_note, RowExclusiveLock);
+	return ConditionalLockRelationOid(t.job_batch(), RowExclusiveLock) &&
+		   ConditionalLockRelationOid(t.batch_note(), RowExclusiveLock);
 }
 
 int64
@@ -268,7 +268,7 @@ settle_batches(SchedulerState &scheduler)
 	state.not_before = now + kHousekeeping;
 	(void) serving_transaction(RowExclusiveLock, [&] {
 		const Tables &t = look_at_tables();
-		exists = OidIsValid(t.job_batch) && OidIsValid(t.batch_note) && t.has_batches;
+		exists = OidIsValid(t.job_batch()) && OidIsValid(t.batch_note()) && t.has_batches;
 		served = exists && lock_batch_tables(t);
 		if (!served)
 			return;

@@ -39,7 +39,7 @@ clear_checkpoints(SchedulerState &scheduler)
 		return scheduler.database->clock.trusted_from();
 	bool served = serving_transaction(AccessShareLock, [&] {
 		/* Version 0.1 has no such table. */
-		if (!OidIsValid(look_at_tables().job_checkpoint))
+		if (!OidIsValid(look_at_tables().job_checkpoint()))
 			return;
 		read_few_rows();
 		commit_lazily();

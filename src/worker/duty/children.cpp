@@ -325,7 +325,7 @@ forget_told(SchedulerState &scheduler)
 static void
 lower_flag(SchedulerState &scheduler)
 {
-	Oid table = look_at_tables().job_dependency;
+	Oid table = look_at_tables().job_dependency();
 	if (OidIsValid(table) && !ConditionalLockRelationOid(table, ShareLock))
 		return;
 	if (!OidIsValid(table) || !has_dependencies())
@@ -348,7 +348,7 @@ judge_step(SchedulerState &scheduler)
 		begin_child_sweep(state);
 	state.failed = true;
 	bool served = serving_transaction(RowExclusiveLock, [&] {
-		if (!OidIsValid(look_at_tables().job_dependency) || !look_at_tables().has_batches)
+		if (!OidIsValid(look_at_tables().job_dependency()) || !look_at_tables().has_batches)
 			return forget_told(scheduler);
 		if (first)
 			lower_flag(scheduler);
@@ -375,7 +375,7 @@ collect_step(SchedulerState &scheduler)
 		read_few_rows();
 		if (phase == ChildrenState::kFlag)
 			lower_flag(scheduler);
-		else if (!OidIsValid(look_at_tables().job_dependency))
+		else if (!OidIsValid(look_at_tables().job_dependency()))
 			return;
 		else if (phase == ChildrenState::kDependencies)
 			done = survives([&] { (void) delete_dependencies(&state.collected_to); });

@@ -223,8 +223,8 @@ watch_handlers(SchedulerState &scheduler)
 	bool changed = first || state.changes != changes;
 	(void) serving_transaction(RowExclusiveLock, [&] {
 		read_few_rows();
-		if (OidIsValid(look_at_tables().queue_handler) &&
-			!ConditionalLockRelationOid(look_at_tables().queue_handler, RowExclusiveLock))
+		if (OidIsValid(look_at_tables().queue_handler()) &&
+			!ConditionalLockRelationOid(look_at_tables().queue_handler(), RowExclusiveLock))
 			return;
 		state.n = read_all_handlers(scheduler.database);
 		settle_crashes();

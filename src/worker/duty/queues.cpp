@@ -78,7 +78,7 @@ restore_triggers_of_jobs(SchedulerState &scheduler, const Tables &t)
 {
 	bool of_segments = restore_triggers_of_segments();
 	bool restored = of_segments;
-	for (Oid table : {t.job_dependency, t.job_outcome})
+	for (Oid table : {t.job_dependency(), t.job_outcome()})
 		if (OidIsValid(table) && has_half_muted_trigger(table))
 			(void) survives([&] { restored |= restore_triggers(table); });
 	if (restored)
@@ -131,19 +131,19 @@ attach_queues(SchedulerState &scheduler)
 		doubtful = restore_triggers_of_jobs(scheduler, t);
 		if (has_half_muted_trigger(t.queue))
 			(void) restore_triggers(t.queue);
-		if (has_half_muted_trigger(t.timetable))
+		if (has_half_muted_trigger(t.timetable()))
 			(void) survives([&] {
-				if (restore_triggers(t.timetable))
+				if (restore_triggers(t.timetable()))
 					find_makers();
 			});
-		if (OidIsValid(t.job_batch) && has_half_muted_trigger(t.job_batch))
+		if (OidIsValid(t.job_batch()) && has_half_muted_trigger(t.job_batch()))
 			(void) survives([&] {
-				if (restore_triggers(t.job_batch))
+				if (restore_triggers(t.job_batch()))
 					find_batch_makers();
 			});
 		/* If the trigger was muted, workers may have missed changes of handlers. */
-		if (OidIsValid(t.queue_handler) && has_half_muted_trigger(t.queue_handler) &&
-			restore_triggers(t.queue_handler))
+		if (OidIsValid(t.queue_handler()) && has_half_muted_trigger(t.queue_handler()) &&
+			restore_triggers(t.queue_handler()))
 			note_changed_definitions();
 		restore_triggers_of_topics();
 		keep_token_key(t);

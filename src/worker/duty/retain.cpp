@@ -23,9 +23,9 @@ expire_batches(TimestampTz *from, TimestampTz now)
 {
 	const Tables &t = look_at_tables();
 	/* Version 0.1 has no such tables. */
-	return OidIsValid(t.job_batch) && OidIsValid(t.batch_note) && t.has_batches &&
-		   ConditionalLockRelationOid(t.job_batch, RowExclusiveLock) &&
-		   ConditionalLockRelationOid(t.batch_note, RowExclusiveLock) &&
+	return OidIsValid(t.job_batch()) && OidIsValid(t.batch_note()) && t.has_batches &&
+		   ConditionalLockRelationOid(t.job_batch(), RowExclusiveLock) &&
+		   ConditionalLockRelationOid(t.batch_note(), RowExclusiveLock) &&
 		   delete_settled_batches(from, now);
 }
 

@@ -204,7 +204,7 @@ fire_schedule(SchedulerState &scheduler)
 	 */
 	TimestampTz first = changes == state.first_changes ? state.first : DT_NOBEGIN;
 	(void) serving_transaction(RowExclusiveLock, [&] {
-		served = ConditionalLockRelationOid(look_at_tables().timetable, RowExclusiveLock);
+		served = ConditionalLockRelationOid(look_at_tables().timetable(), RowExclusiveLock);
 		if (!served)
 			return;
 		read_few_rows();
