@@ -66,8 +66,8 @@ scheduling_columns_of(HeapTuple tuple, TupleDesc desc)
 
 /*
  * Read the extension's own columns, as heap_deform_tuple() does. But the server would look for a
- * default of each column that the row does not have: the columns after the end of a row are NULL
- * (TupleFormer).
+ * default of each column after the end of the row (TupleFormer). Only a table that the owner has
+ * altered has such defaults: ADD COLUMN with DEFAULT keeps the value for older rows in the catalog.
  */
 static void
 deform(HeapTuple tuple, TupleDesc desc, Datum *values, bool *nulls)
@@ -94,6 +94,9 @@ deform(HeapTuple tuple, TupleDesc desc, Datum *values, bool *nulls)
 		values[i] = fetchatt(column, data + at);
 		at = att_addlength_pointer(at, column->attlen, data + at);
 	}
+	if (unlikely(desc->constr != nullptr && desc->constr->missing != nullptr))
+		for (int i = n; i < own; i++)
+			values[i] = getmissingattr(desc, i + 1, &nulls[i]);
 }
 
 void
