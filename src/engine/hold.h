@@ -262,6 +262,7 @@ private:
 	{
 		if (uint32 news = queue_->schedule.take_news())
 			ready_ += Min(static_cast<int>(news), kHoldMax);
+		/* Most queues have no rules for groups, and nothing to return. */
 		if (queue_->schedule.groups().spares() > 0 || queue_->groups_common > 0)
 			return_groups(queue_);
 	}

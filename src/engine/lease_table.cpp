@@ -7,7 +7,7 @@ namespace pgq {
 static constinit HTAB *lease_table = nullptr;
 static constinit LWLockPadded *partition_locks = nullptr;
 
-/* Return the bits, each of which depends on all bits of x (the finalizer of MurmurHash3). */
+/* Mix the bits of x: each bit of the result depends on all of them (the finalizer of MurmurHash3). */
 static uint64
 mixed(uint64 x)
 {

@@ -110,9 +110,9 @@ static constinit RecentPage recent_pages[kMaxSegments] = {};
  * Pin a page of an open segment. Returns InvalidBuffer if the segment does not have that page.
  *
  * Claims read the same page again and again. If the page is still in its buffer, the segment has the
- * page, and the server need not look for it. A pin of this kind does not tell the server that the
- * page is in use and should stay in memory. So only readers use it: whoever ends the jobs of the
- * page tells the server.
+ * page, and the server need not look for it. Before PostgreSQL 19, a pin of this kind does not tell
+ * the server that the page is in use and should stay in memory. So only readers use it: the calls
+ * that end the jobs of the page tell the server.
  */
 Buffer
 SegmentSet::read(Relation rel, const Place &place)

@@ -147,6 +147,37 @@ as_owner(q{SET client_min_messages = error; DO $$ DECLARE r record; BEGIN
 	like($error, qr/table "pgq_ext.attempt_\d+" differs .*Column 11 must be "error" of type text/s, 'the column is named');
 }
 
+# A session that has compared a type compares it again when it is another one.
+{
+	sql(q{SELECT count(pgq_enqueue('other', '4')) FROM generate_series(1, 8)});
+	my ($owner, $worker) = (session($node), session($node));
+	my $claim = q{SELECT payload FROM pgq_claim('other')};
+	my $alter = 'ALTER TYPE pgq_ext.claimed_job ALTER ATTRIBUTE payload TYPE';
+	my $differs = qr/type "pgq_ext.claimed_job" differs/;
+	my $said = sub { return join '', ask($worker, $_[0]) };
+	like($said->("SET SESSION AUTHORIZATION appdba; BEGIN; $claim"), qr/^\d/, 'a claim compares the type');
+	like($said->("SAVEPOINT s; $alter text; $claim"), $differs, '... again when this transaction has altered it');
+	like($said->("ROLLBACK TO s; $claim"), qr/^\d/, '... and when that is rolled back');
+	like($said->("ALTER TYPE pgq_ext.claimed_job ADD ATTRIBUTE more text; $claim"), qr/^\d/, '... takes a type that has grown');
+	like($said->("SAVEPOINT t; $alter text; $claim"), $differs, '... and refuses what became of it');
+	$said->('ROLLBACK');
+	ask($owner, "SET SESSION AUTHORIZATION appdba; $alter text");
+	like($said->($claim), $differs, '... and what another session has made of it');
+	ask($owner, "$alter jsonb");
+	like($said->($claim), qr/^\d/, '... until that is undone');
+	end_session($_) for $owner, $worker;
+}
+
+# ---- values for rows that are older than their column ----
+
+# ADD COLUMN with DEFAULT keeps them in the catalog. Here they are taken from another table.
+sql(q{SELECT pgq_enqueue('other', '5', priority => 9)});
+is(sql(q{SET allow_system_table_mods = on; BEGIN; CREATE TABLE older (); ALTER TABLE older ADD headers jsonb DEFAULT '{"h": 1}';
+	UPDATE pg_attribute SET (atthasmissing, attmissingval) = (SELECT atthasmissing, attmissingval FROM pg_attribute WHERE attrelid = 'older'::regclass AND attname = 'headers')
+		WHERE attname = 'headers' AND attrelid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'pgq_ext.job'::regclass);
+	SELECT payload, headers, headers = (SELECT headers FROM pgq_ext.job j WHERE j.job_id = c.job_id) FROM pgq_claim('other') c; ROLLBACK}),
+	'5|{"h": 1}|t', 'a claim reads the value that SQL reads');
+
 # ---- while a session waits for the lock of the table ----
 
 # A job for each claim: one whose claim is rolled back is not handed out before the scheduler has written the attempt.
