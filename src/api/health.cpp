@@ -12,6 +12,7 @@
 #include "engine/copies.h"
 #include "engine/hold.h"
 #include "load/attach.h"
+#include "rows/key_period.h"
 
 namespace pgq {
 
@@ -224,7 +225,12 @@ pgq_verify_tables(PG_FUNCTION_ARGS)
 	start_verb("pgq_ext.verify_tables()");
 	const Tables &t = tables();
 	int n;
+	QueueRow none;
+	t.require_all();
 	const QueueRow *queues = read_queue_rows(t, &n);
+	/* No queue has an empty name: this look raises an error if the index of names is missing. */
+	(void) read_queue_row(t, "", &none);
+	require_period_index();
 	require_whole_segments();
 	if (n > 0 && !t.has_segments)
 		complain_without_segments(queues, n);

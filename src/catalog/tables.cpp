@@ -17,7 +17,10 @@ static constinit uint64 reads = 0; /* how often the catalog was read */
 
 namespace {
 
-/* A table that was looked up in that schema. In no schema: it has to be looked up. */
+/*
+ * A table that was looked up. schema: where it was looked up; invalid: it has to be looked up again.
+ * `oid` stays then, so that an invalidation of a table that a caller still uses is noticed.
+ */
 struct FoundTable
 {
 	Oid schema;
@@ -57,7 +60,7 @@ at_relcache_invalidation(Datum, Oid relid)
 		return;
 	valid = false;
 	for (FoundTable &table : rare_tables)
-		table = {};
+		table.schema = InvalidOid;
 }
 
 static void
@@ -194,25 +197,30 @@ owner_of(Oid relid)
 	return owner;
 }
 
-static Oid
-look_up_rare(RareTable table, const Tables &t)
+static const char *
+name_of(RareTable table)
 {
 	static constexpr const char *names[] = {"token_key",	 "saved_lease",	   "held_lock",
 											"run",			 "rate_limit",	   "timetable",
 											"queue_handler", "job_checkpoint", "job_batch",
 											"batch_note",	 "job_dependency", "job_outcome"};
 	static_assert(lengthof(names) == lengthof(rare_tables));
-	const char *name = names[static_cast<int>(table)];
+	return names[static_cast<int>(table)];
+}
+
+static Oid
+look_up_rare(RareTable table, const Tables &t)
+{
 	if (table < RareTable::kQueueHandler)
-		return need(name, t.schema, RELKIND_RELATION);
+		return need(name_of(table), t.schema, RELKIND_RELATION);
 	/*
 	 * The version before has no such tables, so a table of that name may belong to a user. While the
 	 * extension is being updated, the tables may not exist yet.
 	 */
-	return t.of_own_version ? get_relname_relid(name, t.schema) : InvalidOid;
+	return t.of_own_version ? get_relname_relid(name_of(table), t.schema) : InvalidOid;
 }
 
-/* Look up the table, and remember it unless an invalidation arrives meanwhile. */
+/* Look up the table. The next call looks again if an invalidation arrives during this look. */
 Oid
 Tables::find(RareTable table) const
 {
@@ -221,8 +229,16 @@ Tables::find(RareTable table) const
 		return found.oid;
 	uint32 before = invalidations;
 	Oid oid = look_up_rare(table, *this);
-	found = invalidations == before ? FoundTable{schema, oid} : FoundTable{};
+	found = {invalidations == before ? schema : InvalidOid, oid};
 	return oid;
+}
+
+void
+Tables::require_all() const
+{
+	for (int i = 0; i < static_cast<int>(RareTable::kEnd); i++)
+		if (auto table = static_cast<RareTable>(i); !OidIsValid(find(table)) && of_own_version)
+			complain_missing(name_of(table));
 }
 
 static void

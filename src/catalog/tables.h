@@ -66,7 +66,7 @@ enum class RareTable : uint8
 	kRun,
 	kRateLimit,
 	kTimetable,
-	/* version 0.1 has no such tables: InvalidOid */
+	/* InvalidOid in version 0.1, which has no such tables, and if the table is missing */
 	kQueueHandler,
 	kJobCheckpoint,
 	kJobBatch,
@@ -117,6 +117,8 @@ struct Tables
 	Oid job_dependency() const { return find(RareTable::kJobDependency); }
 	Oid job_outcome() const { return find(RareTable::kJobOutcome); }
 	Oid find(RareTable table) const;
+	/* Raise 55000 if one of them is missing. */
+	void require_all() const;
 
 	Segments segments(RingName ring) const
 	{

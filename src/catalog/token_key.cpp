@@ -56,9 +56,10 @@ read_token_key(Oid table)
 void
 keep_token_key(const Tables &t)
 {
-	if (!ConditionalLockRelationOid(t.token_key(), ShareRowExclusiveLock))
+	Oid table = t.token_key();
+	if (!ConditionalLockRelationOid(table, ShareRowExclusiveLock))
 		return;
-	Relation rel = relation_open(t.token_key(), NoLock);
+	Relation rel = relation_open(table, NoLock);
 	TokenKey key;
 	if (is_token_key(rel) && !find_key(rel, &key))
 	{

@@ -149,15 +149,18 @@ is_current(const QueueRef &ref)
 /*
  * Store a reference to the queue that the slot has now. Return whether the slot is in use. A slot
  * that dies changes first its state and then its generation. So if the state, read after the
- * generation, is USED, the generation is that of a queue and not yet the next generation.
+ * generation, is USED, the generation is that of a queue and not yet the next generation. The id is
+ * read last: a slot that is filled gets its id before its state, so the id is that of this queue.
  */
 inline bool
 ref_of(Queue *queue, QueueRef *ref)
 {
 	uint32 generation = pg_atomic_read_u32(&queue->generation);
 	pg_read_barrier();
+	bool used = queue->state == SlotState::kUsed;
+	pg_read_barrier();
 	*ref = {queue, generation, queue->queue_id};
-	return queue->state == SlotState::kUsed;
+	return used;
 }
 
 inline void

@@ -155,6 +155,7 @@ fill_queue(Queue *queue, Database *db, const QueueRow &row)
 	init_story(queue);
 	queue->latency.clear();
 	queue->handler = {};
+	pg_write_barrier();
 	queue->state = SlotState::kUsed;
 }
 

@@ -53,6 +53,22 @@ look_at_period(HeapTuple tuple, Buffer buffer, TupleDesc desc, const UniqueKey &
 
 static constexpr IndexSpec by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, nullptr};
 
+static Relation
+open_periods()
+{
+	Relation rel = table_open(look_at_tables().unique_key, AccessShareLock);
+	check_columns(rel, key_columns, std::size(key_columns));
+	return rel;
+}
+
+void
+require_period_index()
+{
+	Relation rel = open_periods();
+	(void) index_of(rel, by_hash, false);
+	table_close(rel, AccessShareLock);
+}
+
 /*
  * Open a lookup in the table of key periods and call visit(lookup, desc), unless the table is
  * empty.
@@ -61,8 +77,7 @@ template <typename Visit>
 static void
 with_periods(Visit visit)
 {
-	Relation rel = table_open(look_at_tables().unique_key, AccessShareLock);
-	check_columns(rel, key_columns, std::size(key_columns));
+	Relation rel = open_periods();
 	if (RelationGetNumberOfBlocks(rel) > 0)
 	{
 		IndexLookup lookup{};

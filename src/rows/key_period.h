@@ -55,4 +55,7 @@ void begin_key_period(const UniqueKey &key, int64 job_id, TimestampTz until);
  */
 int end_key_periods(TimestampTz now, int most);
 
+/* Raise error 55000 if the index that finds the periods of a key is missing or was altered. */
+void require_period_index();
+
 } // namespace pgq

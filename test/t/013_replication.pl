@@ -83,7 +83,25 @@ my ($in_work, $its_lease) = split /\|/, on_publisher(q{SELECT job_id, lease FROM
 refused_ok('an ack of what is in work there', qq{pgq_ack($in_work, $its_lease)});
 on_publisher(qq{SELECT pgq_ack($in_work, $its_lease)});
 
-on_publisher(q{SELECT pgq_ack(job_id, lease) FROM pgq_claim('q', 9);
+# Deletions are replicated by the index of ids. So an ack, which does not use this index itself, fails without it, in a new
+# session and in one that has acknowledged a job before.
+{
+	my $session = session($publisher);
+	is(ask($session, q{SELECT pgq_ack(job_id, lease) FROM pgq_claim('q')}), '', 'a session acknowledges a job');
+	my ($job, $lease) = split /\|/, on_publisher(q{SELECT job_id, lease FROM pgq_claim('q', lease_time => '1 hour')});
+	my $segment = on_publisher("SELECT tableoid::regclass FROM pgq_ext.job WHERE job_id = $job");
+	my ($index) = $segment =~ /(\w+)$/;
+	on_publisher("DROP INDEX pgq_ext.${index}_by_id");
+	is(($publisher->psql('postgres', "SELECT pgq_ack($job, $lease)"))[0], 3, 'the replica identity of the segment is missing: an ack of a new session fails');
+	send_sql($session, "SELECT pgq_ack($job, $lease)");
+	like((reply($session))[1], qr/or their indexes, are missing/, '... and one of a session that has used the segment');
+	on_publisher("CREATE UNIQUE INDEX ${index}_by_id ON $segment (job_id); ALTER TABLE $segment REPLICA IDENTITY USING INDEX ${index}_by_id");
+	is(ask($session, "SELECT pgq_ack($job, $lease)"), '', '... until the index is there again');
+	end_session($session);
+	is_in_step('acknowledged then');
+}
+
+on_publisher(q{SELECT pgq_ack(job_id, lease) FROM pgq_claim('q', 7);
 	SELECT pgq_fail(job_id, lease, 'again', retry_in => '1 hour') FROM pgq_claim('q');
 	SELECT pgq_fail(job_id, lease, 'never', retry => false) FROM pgq_claim('q');
 	SELECT pgq_enqueue('q', '"new"', priority => 5);

@@ -342,6 +342,20 @@ for my $first ('LOCK TABLE pgq_ext.job_1', 'REINDEX INDEX pgq_ext.job_1_by_id')
 	is(scalar drain($node, 'cold'), 1, '... goes on when the index is there');
 }
 
+# Tables and indexes that few calls use are looked up by these calls only. The view health looks for all of them.
+{
+	my $state = q{SELECT status, detail FROM pgq_ext.health WHERE "check" = 'tables'};
+	my @rare = qw(token_key saved_lease held_lock run rate_limit timetable queue_handler job_checkpoint job_batch batch_note
+		job_dependency job_outcome);
+	for my $name (@rare, 'queue_name_key', 'unique_key_by_hash')
+	{
+		my $kind = $name =~ /^(queue_name|unique_key)/ ? 'INDEX' : 'TABLE';
+		is(sql("BEGIN; ALTER $kind pgq_ext.$name RENAME TO elsewhere; $state; ROLLBACK"),
+			qq{fail|relation "pgq_ext.$name" is missing (55000)}, "pgq_ext.$name has another name: the view health says so");
+	}
+	is(sql($state), 'ok|as they should be', 'all have their names');
+}
+
 # Indexes that are made anew while somebody waits for their table.
 {
 	create_queue($node, 'anew');
