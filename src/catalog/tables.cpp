@@ -198,7 +198,7 @@ owner_of(Oid relid)
 }
 
 static const char *
-name_of(RareTable table)
+name_of_rare(RareTable table)
 {
 	static constexpr const char *names[] = {"token_key",	 "saved_lease",	   "held_lock",
 											"run",			 "rate_limit",	   "timetable",
@@ -212,12 +212,12 @@ static Oid
 look_up_rare(RareTable table, const Tables &t)
 {
 	if (table < RareTable::kQueueHandler)
-		return need(name_of(table), t.schema, RELKIND_RELATION);
+		return need(name_of_rare(table), t.schema, RELKIND_RELATION);
 	/*
 	 * The version before has no such tables, so a table of that name may belong to a user. While the
 	 * extension is being updated, the tables may not exist yet.
 	 */
-	return t.of_own_version ? get_relname_relid(name_of(table), t.schema) : InvalidOid;
+	return t.of_own_version ? get_relname_relid(name_of_rare(table), t.schema) : InvalidOid;
 }
 
 /* Look up the table. The next call looks again if an invalidation arrives during this look. */
@@ -238,7 +238,7 @@ Tables::require_all() const
 {
 	for (int i = 0; i < static_cast<int>(RareTable::kEnd); i++)
 		if (auto table = static_cast<RareTable>(i); !OidIsValid(find(table)) && of_own_version)
-			complain_missing(name_of(table));
+			complain_missing(name_of_rare(table));
 }
 
 static void
