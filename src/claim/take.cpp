@@ -25,14 +25,16 @@ namespace pgq {
  * indexes are missing, else 55P03.
  */
 static void
-wait_for_refill(const QueueRef &ref, RefillWait *patience)
+wait_for_refill(Round *round)
 {
+	const QueueRef &ref = round->ref;
+	RefillWait *patience = &round->patience;
 	static constexpr int64 kLongest = 10 * USECS_PER_SEC;
 	static constexpr long kNap = 1000;
 	int64 before = monotonic_now();
 	patience->since = patience->since == 0 ? before : patience->since;
 	bool too_long = before - patience->since > kLongest;
-	if (too_long && !segments_known())
+	if (too_long && !segments_known(&round->segments))
 		complain_incomplete();
 	if (too_long)
 		ereport(ERROR,
@@ -122,7 +124,7 @@ clear_the_way(Round *round, PopResult result, int unfit, bool nothing_yet)
 	if (result == PopResult::kRefill)
 		must_wait = !refill(round);
 	if (must_wait)
-		wait_for_refill(round->ref, &round->patience);
+		wait_for_refill(round);
 	else
 		round->patience = {};
 	if (round->shortage == StopReason::kEmpty && nothing_yet)
