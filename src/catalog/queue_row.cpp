@@ -185,11 +185,7 @@ attach_if_there(const Tables &t, const QueueRow &row, QueueRef *ref)
 	*ref = attach_row(t, row);
 	stop_point("queue-attached");
 	if (read_queue_row(t, row.name, &now) && now.queue_id == row.queue_id)
-	{
-		if (!now.ours)
-			note_looked_up(*ref);
 		return true;
-	}
 	/* The row may still be there with another name: the queue was renamed. */
 	if (find_row(t, row.queue_id, false, &now))
 		return true;
@@ -214,19 +210,6 @@ find_queue_in_table(const Tables &t, const char *name, QueueRef *ref)
 	return false;
 }
 
-/*
- * Find the queue by the name of its slot, if another session has seen the queue's row since the
- * slot was attached: from then on the slot tells whether the queue exists, and what its name is, as
- * for a session that remembers the name. Returns false if the row must be read, also in a
- * transaction that has written something: it may have created, renamed or dropped queues itself.
- */
-static bool
-find_queue_in_memory(const Tables &t, const char *name, QueueRef *ref)
-{
-	return !TransactionIdIsValid(GetTopTransactionIdIfAny()) && is_attached(t) &&
-		   find_looked_up(t.database, t.database_generation, name, ref);
-}
-
 bool
 find_queue(const Tables &t, const char *name, QueueRef *ref)
 {
@@ -241,7 +224,7 @@ find_queue(const Tables &t, const char *name, QueueRef *ref)
 		*ref = entry->ref;
 		return true;
 	}
-	if (!find_queue_in_memory(t, name, ref) && !find_queue_in_table(t, name, ref))
+	if (!find_queue_in_table(t, name, ref))
 		return false;
 	/*
 	 * Remember the name only if the slot has the same name. The names differ if this transaction

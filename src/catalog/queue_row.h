@@ -8,9 +8,9 @@ namespace pgq {
 
 /*
  * Return the queue of that name, after checking that the caller has the right that `permission` needs.
- * Each backend remembers the names of queues that it has used. It reads the row only for a name
- * that neither the backend nor shared memory knows (protocol: attach-then-look). Raises 42704 (no
- * such queue) with the most similar name as a hint, and 42501 (permission denied).
+ * Each backend remembers the names of queues that it has used, and reads the row only for a name
+ * that it does not remember. Raises 42704 (no such queue) with the most similar name as a hint, and
+ * 42501 (permission denied).
  */
 QueueRef resolve_queue(const Tables &t, const char *name, Permission permission);
 

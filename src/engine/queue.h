@@ -36,12 +36,6 @@ struct QueueIdentity
 	char name[kQueueNameMax + 1]; /* to read the name without a lock, call read_name() */
 	/* raised before and after each change of the name: odd during a change */
 	pg_atomic_uint32 namings;
-	/*
-	 * the generation in which note_looked_up() was called; if it is not the present one: not yet
-	 */
-	pg_atomic_uint32 looked_up;
-	/* belongs to no queue: number of the slot whose name was last hashed to this slot */
-	Relaxed<int32> by_name;
 };
 
 /* The part that each call reads, and that is seldom written. */

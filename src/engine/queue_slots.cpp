@@ -26,7 +26,6 @@ place_queues(void *memory, LWLockPadded *locks)
 		queue->lock = &locks[i].lock;
 		pg_atomic_init_u32(&queue->generation, 1);
 		pg_atomic_init_u32(&queue->namings, 0);
-		pg_atomic_init_u32(&queue->looked_up, 0);
 		for (pg_atomic_uint64 &calls : queue->calls)
 			pg_atomic_init_u64(&calls, 0);
 		queue->next_serial = i + 1;
@@ -212,40 +211,6 @@ find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref)
 {
 	return with_lwlock(shared->registry_lock, LW_SHARED,
 					   [&] { return find_slot(db, generation_of(db), queue_id, ref); });
-}
-
-/* ---- by name ---- */
-
-/* Return the slot whose field by_name is for that name. */
-static Queue *
-place_of_name(const Database *db, const char *name)
-{
-	uint32 hash =
-		hash_bytes(reinterpret_cast<const unsigned char *>(name), static_cast<int>(strlen(name)));
-	return &shared->queues[hash_combine(hash, db->oid) % shared->max_queues];
-}
-
-void
-note_looked_up(const QueueRef &ref)
-{
-	QueueName name;
-	(void) read_name(ref.queue, &name);
-	pg_atomic_write_u32(&ref.queue->looked_up, ref.generation);
-	place_of_name(ref.queue->database, name.text)->by_name =
-		static_cast<int32>(ref.queue - shared->queues);
-}
-
-bool
-find_looked_up(const Database *db, uint32 db_generation, const char *name, QueueRef *ref)
-{
-	QueueName current;
-	Queue *queue = &shared->queues[place_of_name(db, name)->by_name];
-	if (!ref_of(queue, ref) || pg_atomic_read_u32(&queue->looked_up) != ref->generation ||
-		queue->database != db || queue->database_generation != db_generation)
-		return false;
-	/* The slot may get another queue while this session reads it. */
-	(void) read_name(queue, &current);
-	return strcmp(current.text, name) == 0 && is_alive(*ref);
 }
 
 VirtualTransactionId

@@ -80,18 +80,6 @@ bool try_attach_queue(Database *db, uint32 db_generation, const QueueRow &row, Q
 bool find_attached_queue(const Database *db, int32 queue_id, QueueRef *ref);
 
 /*
- * Note that the queue's row was committed while the queue had this slot: this session has read it
- * since the slot was attached (protocol: attach-then-look), or has just committed it. Cannot fail.
- */
-void note_looked_up(const QueueRef &ref);
-
-/*
- * Find the slot of that name for which note_looked_up() was called. Returns false also if the slot
- * is not found because another name has the same hash.
- */
-bool find_looked_up(const Database *db, uint32 db_generation, const char *name, QueueRef *ref);
-
-/*
  * Rename the queue. Backends that have cached the old name notice that and read the row again. No
  * effect if ref is not current. Cannot fail.
  */

@@ -260,9 +260,9 @@ settle_queue(const QueueEffect &effect, bool commit)
 	bool free_it =
 		commit == (effect.kind == QueueEffect::kDrop) && effect.kind != QueueEffect::kHold;
 	if (free_it)
-		return free_queue(effect.ref);
-	if (effect.kind == QueueEffect::kCreated)
-		return note_looked_up(effect.ref);
+		free_queue(effect.ref);
+	if (free_it || effect.kind == QueueEffect::kCreated)
+		return;
 	(void) change_queue(effect.ref, [&](QueueHold &hold) {
 		hold->holds--;
 		if (effect.kind == QueueEffect::kDrop)

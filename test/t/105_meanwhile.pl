@@ -36,15 +36,6 @@ sub let_pass
 	return;
 }
 
-# A session that has not used a queue yet, and that reads the row: in a transaction that has written nothing it would find the
-# queue in memory.
-sub late_session
-{
-	my $session = session($node);
-	ask($session, 'BEGIN; SELECT pg_current_xact_id()');
-	return $session;
-}
-
 # ---- a queue is dropped after its row was read ----
 
 {
@@ -65,7 +56,8 @@ sub late_session
 	{
 		for my $where ('queue-read', 'queue-attached')
 		{
-			my $late = late_session();
+			# A session that has not used the queue yet.
+			my $late = session($node);
 			stand($late, $where, $verbs{$verb});
 			is(sql(q{SELECT pgq_drop_queue('d')}), 't', "$verb has read the queue's row, which is dropped ($where)");
 			open_gate();
@@ -77,24 +69,7 @@ sub late_session
 	}
 	is(sql(q{SELECT count(*) FROM pg_class WHERE relname LIKE 'rights\_%' AND relnamespace = 'pgq_ext'::regnamespace}), '0', 'nor a right');
 
-	# Before the session has looked for the row again, no other session finds the slot that it has attached.
-	{
-		my ($late, $locker) = (late_session(), session($node));
-		my $pid = pid_of($late);
-		stand($late, 'queue-read', q{SELECT pgq_enqueue('d', '1')});
-		sql(q{SELECT pgq_drop_queue('d')});
-		ask($locker, 'BEGIN; LOCK TABLE pgq_ext.queue');
-		open_gate();
-		wait_for($node, "count(*) > 0 FROM pg_locks WHERE pid = $pid AND NOT granted AND relation IS NOT NULL");
-		is(sqlstate($node, q{SET lock_timeout = '100 ms'; SELECT pgq_enqueue('d', '1')}), '55P03', 'the slot of a queue that is gone is not found by its name');
-		ask($locker, 'COMMIT');
-		like((reply($late))[1], qr/queue "d" does not exist/, '... nor used by the session that has attached it');
-		end_session($_) for $late, $locker;
-		is(sql($orphans), '0', '... so nothing is left in it');
-		create_queue($node, 'd');
-	}
-
-	# A slot whose queue is not committed yet, or has got another name in this transaction, is not found by its name either.
+	# A queue that is not committed yet, or has got another name in this transaction.
 	{
 		my $maker = session($node);
 		ask($maker, q{BEGIN; SELECT pgq_create_queue('e')});
@@ -109,7 +84,7 @@ sub late_session
 		is(sqlstate($node, q{SELECT pgq_enqueue('f', '1')}), '42704', '... until it is dropped');
 	}
 
-	my ($producer, $worker) = (late_session(), late_session());
+	my ($producer, $worker) = (session($node), session($node));
 	for my $case ([ $producer, q{SELECT pgq_enqueue('d', '1') > 0}, 't' ], [ $worker, q{SELECT payload FROM pgq_claim('d')}, '1' ])
 	{
 		my ($session, $verb, $answer) = @$case;
@@ -119,7 +94,6 @@ sub late_session
 		sql(q{SELECT pgq_enqueue('d', '1')});
 		open_gate();
 		is(scalar reply($session), $answer, 'a queue that was made again under its name is the one that is used');
-		ask($session, 'COMMIT');
 		is(sql(q{SELECT count(*) FROM pgq_ext.job JOIN pgq_ext.queue USING (queue_id) WHERE queue = 'd'}),
 			$session == $producer ? 2 : 1, '... with its jobs');
 	}
