@@ -100,15 +100,18 @@ async function main() {
   const { produce: calls, queues, hooks_fail: hooksFail, stopped, ...options } = JSON.parse(process.argv[2]);
   if (calls) return produce(calls);
   const broken = () => { if (hooksFail) throw new Error('the hook fails'); };
-  const worker = new pgq.Worker(queues, handle, {
+  const all = {
     ...camelKeys(options),
     before: (job) => { say({ event: 'before', job: job.id, headers: job.headers }); broken(); },
     after: (job, outcome, error) => { say({ event: 'after', job: job.id, outcome, error: error?.message?.slice(0, 1000) }); broken(); },
     error: (error) => { say({ event: 'error', message: error.message }); broken(); },
     log: (level, message) => { say({ event: 'log', level, message: message.slice(0, 1000) }); broken(); },
-  });
-  if (stopped) worker.stop();
-  await worker.start();
+  };
+  const worker = stopped ? new pgq.Worker(queues, handle, all) : await pgq.work(queues, handle, all);
+  if (stopped) {
+    worker.stop();
+    await worker.start();
+  }
   say({ event: 'started' });
   await worker.done;
   say({ event: 'ended' });

@@ -224,9 +224,10 @@ async def produce_async(calls):
 
 
 async def work_async(queues, options, stopped):
+    if not stopped:
+        return await aio.work(queues, handle_async, **options)
     worker = aio.Worker(queues, handle_async, **options)
-    if stopped:
-        worker.stop()
+    worker.stop()
     await worker.run()
 
 
@@ -252,11 +253,12 @@ def main():
     queues, stopped = options.pop("queues"), options.pop("stopped", False)
     if in_loop:
         asyncio.run(work_async(queues, options, stopped))
-    else:
+    elif stopped:
         worker = pgq.Worker(queues, handle, **options)
-        if stopped:
-            worker.stop()
+        worker.stop()
         worker.run()
+    else:
+        pgq.work(queues, handle, **options)
     say(event="ended")
 
 
