@@ -28,7 +28,7 @@ common_owner()
 				 errhint("Look for triggers, rules and indexes that are not the extension's. Then "
 						 "give all tables to one owner with ALTER TABLE ... OWNER TO.")));
 	};
-	for (Oid table : {t.unique_key, t.timetable(), t.held_lock(), t.run(), t.rate_limit()})
+	for (Oid table : {t.unique_key(), t.timetable(), t.held_lock(), t.run(), t.rate_limit()})
 		check(table);
 	for (Oid table : t.ring)
 		check(table);

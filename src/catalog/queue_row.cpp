@@ -64,6 +64,17 @@ read_row(Relation rel, HeapTuple tuple, QueueRow *row)
 
 static constexpr IndexSpec by_name = {"queue_name_key", {{kQueueName}}, nullptr};
 
+/*
+ * Return whether to look for a name in all rows. If the table is one page, that is cheaper than to
+ * open the index, in a session that has just begun. But it would let a serializable transaction fail
+ * for a change of another queue.
+ */
+static bool
+reads_all_rows(Relation rel)
+{
+	return RelationGetNumberOfBlocks(rel) <= 1 && !IsolationIsSerializable();
+}
+
 bool
 read_queue_row(const Tables &t, const char *name, QueueRow *row)
 {
@@ -73,7 +84,7 @@ read_queue_row(const Tables &t, const char *name, QueueRow *row)
 	Relation rel = open_queues(t);
 	Oid index = index_of(rel, by_name, true);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	SysScanDesc scan = systable_beginscan(rel, index, true, snapshot, 1, &key);
+	SysScanDesc scan = systable_beginscan(rel, index, !reads_all_rows(rel), snapshot, 1, &key);
 	HeapTuple tuple = systable_getnext(scan);
 	bool found = HeapTupleIsValid(tuple) && read_row(rel, tuple, row);
 	systable_endscan(scan);

@@ -1,6 +1,7 @@
 #include "catalog/tables.h"
 
 #include "catalog/own_index.h"
+#include "catalog/relations.h"
 #include "catalog/version.h"
 
 namespace pgq {
@@ -37,8 +38,7 @@ static constinit uint32 invalidations = 0; /* of the relation cache, so far */
 static bool
 is_known(Oid relid)
 {
-	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark ||
-		relid == known->unique_key)
+	if (relid == InvalidOid || relid == known->queue || relid == known->token_mark)
 		return true;
 	for (const FoundTable &table : rare_tables)
 		if (relid == table.oid)
@@ -95,19 +95,11 @@ complain_missing(const char *name)
 }
 
 static Oid
-need(const char *name, Oid schema, char kind, Oid *owner = nullptr)
+need(const NamedRelation &found, char kind)
 {
-	HeapTuple tuple = SearchSysCache2(RELNAMENSP, PointerGetDatum(name), ObjectIdGetDatum(schema));
-	if (!HeapTupleIsValid(tuple))
-		complain_missing(name);
-	auto *relation = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple));
-	Oid oid = relation->relkind == kind ? relation->oid : InvalidOid;
-	if (owner != nullptr)
-		*owner = relation->relowner;
-	ReleaseSysCache(tuple);
-	if (!OidIsValid(oid))
-		complain_missing(name);
-	return oid;
+	if (!OidIsValid(found.oid) || found.kind != kind)
+		complain_missing(found.name);
+	return found.oid;
 }
 
 Oid
@@ -118,72 +110,6 @@ index_of(Relation table, const IndexSpec &spec, bool unique)
 	if (!OidIsValid(index))
 		complain_missing(spec.name);
 	return index;
-}
-
-/* Return the number of the segment with that name; -1 if no segment of the ring has that name. */
-static int
-number_of_segment(const char *name, RingName ring)
-{
-	const char *digits = strrchr(name, '_');
-	int number = digits != nullptr ? atoi(digits + 1) : -1;
-	return number >= first_in(ring) && number < first_in(ring + 1) &&
-				   strcmp(name, psprintf("%s_%d", rings[ring].table, number)) == 0
-			   ? number
-			   : -1;
-}
-
-/* Return the number of the partition by its name, which must be a name of a segment of the ring. */
-static int
-number_of_partition(Oid heap, const char *name, Oid schema, RingName ring)
-{
-	int number = number_of_segment(name, ring);
-	if (number < 0 || get_rel_namespace(heap) != schema)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("partition \"%s\" has a name or schema that pgq_ext does not use", name),
-				 errhint("Undo the renaming or move, or detach a partition that you have added.")));
-	return number;
-}
-
-/*
- * Add a ring's segments to t; return their number. The segments are not locked, so one of them may
- * be dropped at the same time.
- */
-static int
-add_segments(Tables *t, Oid schema, RingName ring)
-{
-	List *children = find_inheritance_children(t->ring[ring], NoLock);
-	int n = 0;
-	ListCell *cell;
-	foreach (cell, children)
-		if (const char *name = get_rel_name(lfirst_oid(cell)); name != nullptr)
-		{
-			int number = number_of_partition(lfirst_oid(cell), name, schema, ring);
-			t->segment[number] = {number, lfirst_oid(cell)};
-			n++;
-		}
-	list_free(children);
-	return n;
-}
-
-/* Add all segments to t, or none if some are missing: a scan of the other segments would miss jobs. */
-static void
-find_segments(Tables *t, Oid schema)
-{
-	int jobs = 0;
-	bool complete = true;
-	for (RingName ring : all_rings)
-	{
-		int n = add_segments(t, schema, ring);
-		if (ring == kJobRing)
-			jobs = n;
-		complete &= (jobs > 0) == (n > 0);
-	}
-	t->incomplete = !complete;
-	t->has_segments = complete && jobs > 0;
-	if (!complete)
-		for (Segment &segment : t->segment)
-			segment = {};
 }
 
 Oid
@@ -200,10 +126,10 @@ owner_of(Oid relid)
 static const char *
 name_of_rare(RareTable table)
 {
-	static constexpr const char *names[] = {"token_key",	 "saved_lease",	   "held_lock",
-											"run",			 "rate_limit",	   "timetable",
-											"queue_handler", "job_checkpoint", "job_batch",
-											"batch_note",	 "job_dependency", "job_outcome"};
+	static constexpr const char *names[] = {
+		"job_id_seq", "unique_key", "token_key",	  "saved_lease",   "held_lock",
+		"run",		  "rate_limit", "timetable",	  "queue_handler", "job_checkpoint",
+		"job_batch",  "batch_note", "job_dependency", "job_outcome"};
 	static_assert(lengthof(names) == lengthof(rare_tables));
 	return names[static_cast<int>(table)];
 }
@@ -212,7 +138,8 @@ static Oid
 look_up_rare(RareTable table, const Tables &t)
 {
 	if (table < RareTable::kQueueHandler)
-		return need(name_of_rare(table), t.schema, RELKIND_RELATION);
+		return need(find_relation(t.schema, name_of_rare(table)),
+					table == RareTable::kJobIdSeq ? RELKIND_SEQUENCE : RELKIND_RELATION);
 	/*
 	 * The version before has no such tables, so a table of that name may belong to a user. While the
 	 * extension is being updated, the tables may not exist yet.
@@ -244,16 +171,35 @@ Tables::require_all() const
 static void
 find_tables(Tables *t, Oid schema, Served version)
 {
+	/* At first the segments, by number; then these: */
+	static constexpr int kQueueTable = kAllSegments;
+	static constexpr int kTokenMark = kQueueTable + 1;
+	static constexpr int kFirstRing = kTokenMark + 1;
+	static constexpr int kEnd = kFirstRing + kRings;
+	NamedRelation found[kEnd];
+	char names[kAllSegments][NAMEDATALEN];
+	found[kQueueTable].name = "queue";
+	found[kTokenMark].name = "token_mark";
+	for (RingName ring : all_rings)
+	{
+		found[kFirstRing + ring].name = rings[ring].table;
+		for (int number = first_in(ring); number < first_in(ring + 1); number++)
+		{
+			snprintf(names[number], NAMEDATALEN, "%s_%d", rings[ring].table, number);
+			found[number].name = names[number];
+		}
+	}
+	find_relations(schema, found, kEnd);
+
 	t->schema = schema;
 	t->of_own_version = version == Served::kOwn;
-	t->queue = need("queue", schema, RELKIND_RELATION, &t->owner);
-	t->job_id_seq = need("job_id_seq", schema, RELKIND_SEQUENCE);
-	t->token_mark = need("token_mark", schema, RELKIND_SEQUENCE);
-	t->unique_key = need("unique_key", schema, RELKIND_RELATION);
+	t->queue = need(found[kQueueTable], RELKIND_RELATION);
+	t->owner = found[kQueueTable].owner;
+	t->token_mark = need(found[kTokenMark], RELKIND_SEQUENCE);
 	for (RingName ring : all_rings)
-		t->ring[ring] = need(rings[ring].table, schema, RELKIND_PARTITIONED_TABLE);
+		t->ring[ring] = need(found[kFirstRing + ring], RELKIND_PARTITIONED_TABLE);
 	t->has_batches = get_attnum(t->ring[kJobRing], "batch_id") == kJobBatch;
-	find_segments(t, schema);
+	find_segments(t, schema, found);
 	t->subscription = find_subscription(*t);
 }
 

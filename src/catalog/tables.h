@@ -14,6 +14,8 @@
 
 namespace pgq {
 
+struct NamedRelation;
+
 struct Segment
 {
 	int number;
@@ -55,11 +57,13 @@ struct Segments
 };
 
 /*
- * Tables that few calls use. A session looks up each of them when it uses it for the first time, so
- * that its first call does not read all their rows of pg_class.
+ * Tables and a sequence that a claim and its ack do not use. A session looks up each of them when it
+ * uses it for the first time, so that its first call does not read all their rows of pg_class.
  */
 enum class RareTable : uint8
 {
+	kJobIdSeq, /* a sequence */
+	kUniqueKey,
 	kTokenKey,
 	kSavedLease,
 	kHeldLock,
@@ -82,9 +86,7 @@ struct Tables
 	bool of_own_version; /* the extension has the version of the library, not the one before */
 	Oid owner;
 	Oid queue;
-	Oid job_id_seq;
 	Oid token_mark;
-	Oid unique_key;
 	Oid ring[kRings]; /* partitioned table of each ring */
 	/*
 	 * the rings have the column batch_id and the columns after it; a database that was updated from
@@ -104,6 +106,8 @@ struct Tables
 	 * The other tables. A table of version 0.1 that is missing raises 55000. These OIDs are those of
 	 * the moment of the call.
 	 */
+	Oid job_id_seq() const { return find(RareTable::kJobIdSeq); }
+	Oid unique_key() const { return find(RareTable::kUniqueKey); }
 	Oid token_key() const { return find(RareTable::kTokenKey); }
 	Oid saved_lease() const { return find(RareTable::kSavedLease); }
 	Oid held_lock() const { return find(RareTable::kHeldLock); }
@@ -176,6 +180,14 @@ const Tables *tables_if_attached();
  * then on the index cannot change. Raises 55000 if the index is missing or differs.
  */
 Oid index_of(Relation table, const IndexSpec &spec, bool unique);
+
+/*
+ * Add the segments of all rings to t, or none if only some of the rings have segments. named: the
+ * relations that have the names of segments, by number; a segment is one of them only if it is a
+ * partition of its ring, too. Raises 55000 if a partition has no name of a segment
+ * (find_segments.cpp).
+ */
+void find_segments(Tables *t, Oid schema, const NamedRelation *named);
 
 /* Return the owner of a relation, or InvalidOid. */
 Oid owner_of(Oid relid);

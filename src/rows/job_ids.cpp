@@ -142,7 +142,7 @@ draw_at_once(Oid sequence, int64 *ids, int n)
 int64
 new_job_id()
 {
-	return nextval_internal(look_at_tables().job_id_seq, false);
+	return nextval_internal(look_at_tables().job_id_seq(), false);
 }
 
 /*
@@ -162,7 +162,7 @@ draw_values(Oid sequence, int64 *values, int n)
 void
 draw_job_ids(int64 *ids, int n)
 {
-	draw_values(look_at_tables().job_id_seq, ids, n);
+	draw_values(look_at_tables().job_id_seq(), ids, n);
 }
 
 } // namespace pgq

@@ -56,7 +56,7 @@ static constexpr IndexSpec by_hash = {"unique_key_by_hash", {{kKeyUniqueHash}}, 
 static Relation
 open_periods()
 {
-	Relation rel = table_open(look_at_tables().unique_key, AccessShareLock);
+	Relation rel = table_open(look_at_tables().unique_key(), AccessShareLock);
 	check_columns(rel, key_columns, std::size(key_columns));
 	return rel;
 }
@@ -141,7 +141,7 @@ end_key_periods(TimestampTz now, int most)
 	const SpiArgument arguments[] = {{TIMESTAMPTZOID, TimestampTzGetDatum(now), false},
 									 {INT4OID, Int32GetDatum(most), false}};
 	int ended = 0;
-	if (!ConditionalLockRelationOid(look_at_tables().unique_key, RowExclusiveLock))
+	if (!ConditionalLockRelationOid(look_at_tables().unique_key(), RowExclusiveLock))
 		return 0;
 	read_few_rows();
 	as_owner([&] {

@@ -345,11 +345,11 @@ for my $first ('LOCK TABLE pgq_ext.job_1', 'REINDEX INDEX pgq_ext.job_1_by_id')
 # Tables and indexes that few calls use are looked up by these calls only. The view health looks for all of them.
 {
 	my $state = q{SELECT status, detail FROM pgq_ext.health WHERE "check" = 'tables'};
-	my @rare = qw(token_key saved_lease held_lock run rate_limit timetable queue_handler job_checkpoint job_batch batch_note
+	my @rare = qw(job_id_seq unique_key token_key saved_lease held_lock run rate_limit timetable queue_handler job_checkpoint job_batch batch_note
 		job_dependency job_outcome);
 	for my $name (@rare, 'queue_name_key', 'unique_key_by_hash')
 	{
-		my $kind = $name =~ /^(queue_name|unique_key)/ ? 'INDEX' : 'TABLE';
+		my $kind = $name =~ /^(queue_name_key|unique_key_by_hash)$/ ? 'INDEX' : 'TABLE';
 		is(sql("BEGIN; ALTER $kind pgq_ext.$name RENAME TO elsewhere; $state; ROLLBACK"),
 			qq{fail|relation "pgq_ext.$name" is missing (55000)}, "pgq_ext.$name has another name: the view health says so");
 	}
