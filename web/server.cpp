@@ -130,9 +130,13 @@ Site::session_of(const Request &request)
 std::string
 Site::caller_of(const Request &request) const
 {
+	/*
+	 * Ignore several headers of this name: the library does not keep their order, so the caller could
+	 * have sent any of them. Then the address is that of the proxy.
+	 */
 	std::string forwarded;
-	for (size_t i = 0; i < request.get_header_value_count("X-Forwarded-For"); i++)
-		forwarded += (i > 0 ? "," : "") + request.get_header_value("X-Forwarded-For", i);
+	if (request.get_header_value_count("X-Forwarded-For") == 1)
+		forwarded = request.get_header_value("X-Forwarded-For");
 	return web::caller_of(request.remote_addr, forwarded, options.proxies);
 }
 

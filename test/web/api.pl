@@ -411,6 +411,8 @@ is($status, 429, '--trusted-proxy: failed logins of an address behind the proxy'
 ($status) = post("$api/login", { role => 'boss', password => 'wrong' }, 'X-Forwarded-For' => '192.0.2.2');
 is($status, 401, '... are not those of another address');
 like(log_of('closed'), qr/login role="boss" from=192\.0\.2\.1: failed/, '... and the log names it');
+($status) = post("$api/login", { role => 'boss', password => 'wrong' }, 'X-Forwarded-For' => [ '192.0.2.4', '192.0.2.5' ]);
+like(log_of('closed'), qr/login role="boss" from=127\.0\.0\.1: failed/, '... of several headers, whose order is not kept, none counts');
 ($status, $json) = post("$api/login", \%login, 'X-Forwarded-For' => '192.0.2.3', Cookie => 'pgq_session_' . ($host =~ s/.*://r) . '=' . 'a' x 64);
 is("$status $json->{role}", '200 boss', '... a login');
 isnt($browser{cookie} =~ s/.*=//r, 'a' x 64, '... whose token the caller cannot choose');
