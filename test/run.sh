@@ -45,6 +45,7 @@ pg=$("$pg_config" --version | sed 's/PostgreSQL \([0-9]*\).*/\1/')
 [ "$pg" -ne 17 ] || [ "$build_directory" != . ] || suites+=(clients)
 share=
 quick=
+compiled=() # programs to compile, although no suite runs them
 [ "${1:-}" != quick ] || quick=yes
 case ${1:-} in
 	'' | quick)
@@ -60,6 +61,7 @@ case ${1:-} in
 		fi ;;
 	servers | servers-[1-9]/[1-9])
 		share=${1#servers}
+		[[ ! $pg =~ ^(17|18)$ ]] || compiled=(web) # with the newer libraries of Debian 13 and 14
 		[ "$pg" -eq 15 ] || [ "$build_directory" != . ] || suites+=(pg_upgrade) ;;
 	once)
 		beside=(unit model conventions runner odr)
@@ -579,13 +581,15 @@ for suite in "${suites[@]}"; do
 	[ -z "$quick" ] || break
 	[ ! -x "script/setup_$suite.sh" ] || "script/setup_$suite.sh" || not_set_up+=("$suite")
 done
+[ ${#compiled[@]} -eq 0 ] || script/setup.sh libcpp-httplib-dev pkgconf || finish
 
 pgxs=$work/root$(dirname "$($pg_config --pgxs)")/../..
 # Nothing else tests pgq-top and pgq-web. "make check" compiles pgq-web if its library is there.
 top=no web=no
 [[ " ${suites[*]} " != *' tap '* ]] || top=
-[[ " ${quick:+web} ${suites[*]} " != *' web '* ]] || web=
+[[ " ${quick:+web} ${compiled[*]} ${suites[*]} " != *' web '* ]] || web=
 [[ "${suites[*]}" =~ ^(unit|model|packages|runner|odr)$ ]] || TOP=$top WEB=$web private_install "$work/root" || finish
+[ ${#compiled[@]} -eq 0 ] || command -v pgq-web >/dev/null || { echo 'pgq-web was not built'; finish; }
 [[ " ${suites[*]} " != *' shards '* ]] || install_router "$work/root" || finish
 [[ ! " ${suites[*]} " =~ ' '(regress|isolation|tap|pgmq)' ' ]] || install_pgmq "$work/root" || finish
 chmod 755 "$work"
