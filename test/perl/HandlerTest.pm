@@ -76,13 +76,14 @@ sub worker_of
 	return $node->safe_psql('postgres', "SELECT pid $calls");
 }
 
-# Waits until that worker waits for an advisory lock, in the call.
+# Waits until a worker waits for an advisory lock in a call for a job of this queue, and returns its pid. Another worker may have had a
+# call for another job of the queue meanwhile.
 sub wait_until_called
 {
 	my ($node, $queue) = @_;
-	my $pid = worker_of($node, $queue);
-	wait_for($node, "count(*) = 1 FROM pg_locks WHERE pid = $pid AND locktype = 'advisory' AND NOT granted");
-	return $pid;
+	my $calls = "FROM pg_stat_activity WHERE backend_type = 'pgq_ext handler' AND state = 'active' AND wait_event = 'advisory' AND query LIKE '% of queue $queue: %'";
+	wait_for($node, "count(*) = 1 $calls");
+	return $node->safe_psql('postgres', "SELECT pid $calls");
 }
 
 # Returns the notes that the handler has left for the job.
