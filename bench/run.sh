@@ -2,7 +2,7 @@
 # Compares the speed of pgq_ext with other queues in PostgreSQL, on throw-away servers.
 #
 #   bench/run.sh short [WORKLOAD...]    under 3 minutes: pgq_ext and the SKIP LOCKED table, the figures to watch every day
-#   bench/run.sh full [WORKLOAD...]     70 to 150 minutes, as fast as the machine is: everything; writes docs/benchmarks.md when
+#   bench/run.sh full [WORKLOAD...]     70 to 150 minutes, depending on the machine: everything; writes docs/benchmarks.md when
 #                                       no workload is named
 #   bench/run.sh tiny [WORKLOAD...]     about a minute, to see whether it works; its figures mean nothing
 #   bench/run.sh FORM libraries         the libraries for workers, in no form unless it is named: needs their packages, and npm

@@ -13,6 +13,7 @@ struct NamedRelation
 	Oid owner;
 };
 
+/* Look a relation up in the server's cache of the catalog. */
 NamedRelation find_relation(Oid schema, const char *name);
 
 /*
